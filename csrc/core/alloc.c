@@ -1,0 +1,41 @@
+/* alloc.c: see alloc.h. */
+#include "alloc.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { ALIGNMENT = 64 }; /* a cache line, and the widest vector */
+
+#ifdef ATTN_FAIL_ALLOC
+#include <stdatomic.h>
+static atomic_long allocations_left = -1;
+
+void attn_fail_alloc_after(long count) { allocations_left = count; }
+
+static bool allocation_fails(void)
+{
+    return allocations_left >= 0 && atomic_fetch_sub(&allocations_left, 1) <= 0
+           && (allocations_left = 0, true);
+}
+#else
+static bool allocation_fails(void) { return false; }
+#endif
+
+void *attn_alloc(size_t size)
+{
+    if (size > PTRDIFF_MAX - ALIGNMENT || allocation_fails())
+        return NULL;
+    return aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+}
+
+void attn_free(void *memory) { free(memory); }
+
+bool attn_product(ptrdiff_t a, ptrdiff_t b, ptrdiff_t *result)
+{
+    return !__builtin_mul_overflow(a, b, result);
+}
+
+bool attn_sum(ptrdiff_t a, ptrdiff_t b, ptrdiff_t *result)
+{
+    return !__builtin_add_overflow(a, b, result);
+}

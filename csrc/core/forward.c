@@ -1,0 +1,224 @@
+/* forward.c: softmax(Q·Kᵀ)·V, tile by tile, with the softmax kept running (Milakov & Gimelshein 2018;
+ * Dao et al. 2022), so that no more than a tile of scores ever exists. */
+#include "forward.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "alloc.h"
+
+static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+
+/* A sink is a key without value that every query of its head sees first. */
+static void begin_softmax(struct tile *tile)
+{
+    const struct attn_kernels *k = tile->plan->kernels;
+    const struct operand *sinks = &tile->plan->sinks;
+    double max[MAX_TILE_LANES], sum[MAX_TILE_LANES];
+    for (int lane = 0; lane < k->tile_lanes; lane++) {
+        max[lane] = -INFINITY;
+        if (sinks->data && lane < tile->count)
+            max[lane] = *(const double *)(const void *)tile_base(tile, sinks, tile->head[lane]);
+        sum[lane] = max[lane] == -INFINITY ? 0 : 1;
+    }
+    k->set_lanes(tile->max, max);
+    k->set_lanes(tile->sum, sum);
+}
+
+/* out[feature, lane] = out · owed + Vᵀ · weights for keys [key, key + keys). seen: the scores where a
+ * value that is not finite must be kept from the lanes that do not see it, else NULL. */
+static void add_values(struct tile *tile, const void *v, ptrdiff_t v_row, ptrdiff_t v_col,
+                       ptrdiff_t keys, bool first, const void *seen)
+{
+    const struct attn_kernels *k = tile->plan->kernels;
+    const ptrdiff_t features = tile->plan->shape->value_features;
+    const void *keep = first ? NULL : tile->owed;
+    if (seen)
+        k->product_seen(tile->out, v, v_col, v_row, tile->scores, features, keys, tile->vectors,
+                        keep, seen);
+    else
+        k->product(tile->out, v, v_col, v_row, tile->scores, features, keys, tile->vectors, keep);
+}
+
+static void drop(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
+{
+    const struct attn_plan *plan = tile->plan;
+    const attn_shape *shape = plan->shape;
+    const double share = plan->problem->dropout;
+    uint64_t row[MAX_TILE_LANES];
+    for (int lane = 0; lane < plan->kernels->tile_lanes; lane++) {
+        const int real = lane < tile->count ? lane : 0;
+        row[lane] = (uint64_t)((tile->flat_batch * shape->heads + tile->head[real])
+                               * shape->queries + tile->query[real]);
+    }
+    plan->kernels->dropout(tile->scores, key, keys, tile->vectors, row, plan->problem->seed,
+                           share < 1 ? (uint32_t)(share * 0x1p32) : UINT32_MAX);
+}
+
+/* What a weight that dropout leaves is multiplied by. */
+static double kept_factor(const attn_problem *problem)
+{
+    return problem->dropout < 1 ? 1 / (1 - problem->dropout) : 0;
+}
+
+/* One tile of keys: scores, softmax, and the values' part of the output. */
+static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, bool first)
+{
+    const struct attn_plan *plan = tile->plan;
+    const struct attn_kernels *k = plan->kernels;
+    const ptrdiff_t features = plan->shape->value_features, size = (ptrdiff_t)k->real_size;
+    const bool masked = tile_scores(tile, key, keys, ATTN_WEIGHTS);
+    if (!plan->out.data) {
+        k->softmax_step(tile->scores, keys, tile->vectors, tile->max, tile->sum, tile->owed);
+        return;
+    }
+
+    const char *from = tile_base(tile, &plan->value, tile->kv_head) + key * plan->value.row;
+    const void *v = from;
+    ptrdiff_t v_row = plan->value.row / size, v_col = plan->value.col / size;
+    if (plan->widen_value) {
+        const struct attn_matrix values = {from, plan->value.dtype, plan->value.row,
+                                           plan->value.col};
+        k->widen(tile->value_rows, &values, keys, features);
+        v = tile->value_rows, v_row = features, v_col = 1;
+    }
+    const void *seen = NULL;
+    if (masked && !k->finite(v, v_row, v_col, keys, features)) {
+        memcpy(tile->bias, tile->scores, (size_t)keys * (size_t)k->tile_lanes * k->real_size);
+        seen = tile->bias;
+    }
+    k->softmax_step(tile->scores, keys, tile->vectors, tile->max, tile->sum, tile->owed);
+    if (plan->problem->dropout > 0)
+        drop(tile, key, keys);
+    add_values(tile, v, v_row, v_col, keys, first, seen);
+}
+
+bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
+{
+    const struct attn_plan *plan = tile->plan;
+    begin_softmax(tile);
+    if (plan->out.data && tile->start >= tile->stop)
+        memset(tile->out, 0, (size_t)plan->shape->value_features
+                                 * (size_t)plan->kernels->tile_lanes * plan->kernels->real_size);
+
+    for (ptrdiff_t key = tile->start; key < tile->stop; key += plan->key_tile) {
+        if (attn_job_stops(job, thread))
+            return false;
+        attend_keys(tile, key, least(plan->key_tile, tile->stop - key), key == tile->start);
+    }
+    return true;
+}
+
+void attn_divide_by_sum(struct tile *tile, double kept)
+{
+    const struct attn_kernels *k = tile->plan->kernels;
+    double sum[MAX_TILE_LANES];
+    k->get_lanes(sum, tile->sum);
+    for (int lane = 0; lane < k->tile_lanes; lane++)
+        sum[lane] = sum[lane] == 0 ? 0 : kept / sum[lane];
+    k->set_lanes(tile->factor, sum);
+}
+
+static void store_lse(const struct tile *tile)
+{
+    const struct attn_kernels *k = tile->plan->kernels;
+    double max[MAX_TILE_LANES], sum[MAX_TILE_LANES];
+    struct attn_rows rows;
+    tile_rows(tile, &tile->plan->lse, &rows);
+    k->get_lanes(max, tile->max);
+    k->get_lanes(sum, tile->sum);
+    for (int lane = 0; lane < tile->count; lane++) {
+        const double lse = sum[lane] == 0 ? -INFINITY : max[lane] + log(sum[lane]);
+        if (rows.dtype == ATTN_F64)
+            memcpy(rows.row[lane], &lse, sizeof lse);
+        else
+            memcpy(rows.row[lane], &(float){(float)lse}, sizeof(float));
+    }
+}
+
+/* Writes scores or weights of all keys, those outside [start, stop) too, whose weight is 0. */
+static bool store_weights(struct tile *tile, struct attn_job *job, int thread)
+{
+    const struct attn_plan *plan = tile->plan;
+    const struct attn_kernels *k = plan->kernels;
+    const attn_stage stage = plan->problem->stage;
+    struct attn_rows rows;
+    tile_rows(tile, &plan->weights, &rows);
+    for (ptrdiff_t key = 0; key < plan->shape->keys; key += plan->key_tile) {
+        const ptrdiff_t keys = least(plan->key_tile, plan->shape->keys - key);
+        if (attn_job_stops(job, thread))
+            return false;
+        tile_scores(tile, key, keys, stage);
+        if (stage == ATTN_WEIGHTS) {
+            k->softmax_end(tile->scores, keys, tile->vectors, tile->max, tile->factor);
+            if (plan->problem->dropout > 0)
+                drop(tile, key, keys);
+        }
+        k->unpack(&rows, key, keys, tile->scores, NULL);
+    }
+    return true;
+}
+
+static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
+{
+    const struct attn_units *units = job->context;
+    const struct attn_plan *plan = units->plan;
+    struct tile tile;
+    tile_open(&tile, plan, units->scratch + thread * plan->scratch.size, unit);
+
+    if (!plan->weights.data || plan->problem->stage == ATTN_WEIGHTS) {
+        if (!attn_attend(&tile, job, thread))
+            return;
+        attn_divide_by_sum(&tile, kept_factor(plan->problem));
+    }
+    if (plan->out.data) {
+        struct attn_rows rows;
+        tile_rows(&tile, &plan->out, &rows);
+        plan->kernels->unpack(&rows, 0, plan->shape->value_features, tile.out, tile.factor);
+    }
+    if (plan->lse.data)
+        store_lse(&tile);
+    if (plan->weights.data)
+        store_weights(&tile, job, thread);
+}
+
+attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
+                          void (*unit)(struct attn_job *job, ptrdiff_t unit, int thread),
+                          void *context)
+{
+    _Alignas(64) char small[16 * 1024]; /* enough for a tutorial's sizes */
+    struct attn_units units = {.plan = plan, .context = context, .scratch = small};
+    struct attn_job job = {.unit = unit, .context = &units, .units = plan->units, .run = *run};
+    ptrdiff_t size;
+
+    if (plan->units == 0)
+        return ATTN_OK;
+    job.run.threads = attn_plan_threads(run, plan->work, plan->units);
+    if (!attn_product(plan->scratch.size, job.run.threads, &size))
+        return ATTN_E_MEMORY;
+    if ((size_t)size > sizeof small)
+        units.scratch = attn_alloc((size_t)size);
+    if (!units.scratch)
+        return ATTN_E_MEMORY;
+    const attn_status status = attn_pool_run(&job);
+    if (units.scratch != small)
+        attn_free(units.scratch);
+    return status;
+}
+
+/* Whether there is any element to compute. */
+static bool has_results(const attn_problem *p, const attn_shape *shape)
+{
+    return (p->out.data && shape->value_features > 0) || (p->weights.data && shape->keys > 0)
+           || p->lse.data;
+}
+
+attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, const attn_run *run)
+{
+    struct attn_plan plan;
+    if (!has_results(problem, shape))
+        return ATTN_OK;
+    if (!attn_plan_make(&plan, problem, shape, true))
+        return ATTN_E_MEMORY;
+    return attn_run_plan(&plan, run, forward_unit, NULL);
+}

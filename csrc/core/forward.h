@@ -1,0 +1,27 @@
+/* forward.h: the steps of the forward pass that other calls share. */
+#ifndef ATTN_FORWARD_H
+#define ATTN_FORWARD_H
+
+#include "pool.h"
+#include "tile.h"
+
+/* Runs `unit` for all units of a plan, each thread with its own scratch. */
+attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
+                          void (*unit)(struct attn_job *job, ptrdiff_t unit, int thread),
+                          void *context);
+
+/* What a unit is given through job->context. */
+struct attn_units {
+    const struct attn_plan *plan;
+    char                   *scratch; /* plan->scratch.size bytes for each thread */
+    void                   *context;
+};
+
+/* Passes over all keys of a tile: leaves max and sum of its softmax and, where the problem has a
+ * result, the unscaled output in tile->out. False when the job stops. */
+bool attn_attend(struct tile *tile, struct attn_job *job, int thread);
+
+/* factor = kept / sum for each lane, 0 where no key was seen. */
+void attn_divide_by_sum(struct tile *tile, double kept);
+
+#endif

@@ -1,0 +1,148 @@
+/* plan.c: see plan.h. */
+#include "plan.h"
+
+#include <math.h>
+
+#include "alloc.h"
+#include "dispatch.h"
+
+enum {
+    KEYS_PER_TILE = 96,               /* with 64 lanes of float: 24 KB of scores stay in L1 */
+    WIDENED_BYTES = 256 * 1024,       /* room for a widened tile of keys and of values */
+    NUM_LANE_ARRAYS = 8,              /* struct tile's: max, sum, owed, … */
+};
+static const double work_per_thread = 2e5; /* less does not pay for a wake-up */
+
+/* Bytes for one step along the axis that stands `back` places from the right: 0 where the view has no
+ * such axis, or one of size 1 that broadcasts. */
+static ptrdiff_t step_along(const attn_view *view, int back)
+{
+    const int axis = view->axes - 1 - back;
+    return axis >= 0 && view->dim[axis] != 1 ? view->stride[axis] : 0;
+}
+
+struct operand operand_of(const attn_view *view, int axes, const attn_shape *shape)
+{
+    struct operand o = {.data = view->data, .dtype = view->dtype};
+    int back = 0;
+    if (!view->data)
+        return o;
+    if (axes & AXIS_COL)
+        o.col = step_along(view, back++);
+    if (axes & AXIS_ROW)
+        o.row = step_along(view, back++);
+    if (axes & AXIS_HEAD)
+        o.head = step_along(view, back++);
+    for (int axis = shape->batch_axes - 1; axis >= 0; axis--)
+        o.batch[axis] = step_along(view, back++);
+    return o;
+}
+
+static void find_operands(struct attn_plan *plan)
+{
+    const attn_problem *p = plan->problem;
+    const attn_shape *shape = plan->shape;
+    const int matrix = AXIS_HEAD | AXIS_ROW | AXIS_COL;
+
+    plan->query = operand_of(&p->query, matrix, shape);
+    plan->key = operand_of(&p->key, matrix, shape);
+    plan->value = operand_of(&p->value, matrix, shape);
+    plan->mask = operand_of(&p->mask, matrix, shape);
+    plan->out = operand_of(&p->out, matrix, shape);
+    plan->weights = operand_of(&p->weights, matrix, shape);
+    plan->lse = operand_of(&p->lse, AXIS_HEAD | AXIS_ROW, shape);
+    plan->alibi_slopes = operand_of(&p->alibi_slopes, AXIS_HEAD, shape);
+    plan->sinks = operand_of(&p->sinks, AXIS_HEAD, shape);
+    plan->q_offset = operand_of(&p->q_offset, 0, shape);
+    plan->q_lens = operand_of(&p->q_lens, 0, shape);
+    plan->kv_lens = operand_of(&p->kv_lens, 0, shape);
+}
+
+/* Whether the product can't read an operand in place. */
+static bool must_widen(const struct operand *o, const attn_shape *shape,
+                       const struct attn_kernels *kernels)
+{
+    const ptrdiff_t size = (ptrdiff_t)kernels->real_size;
+    if (attn_dtype_size(o->dtype) != kernels->real_size)
+        return true;
+    bool aligned = (uintptr_t)o->data % kernels->real_size == 0 && o->head % size == 0
+                   && o->row % size == 0 && o->col % size == 0;
+    for (int axis = 0; axis < shape->batch_axes; axis++)
+        aligned = aligned && o->batch[axis] % size == 0;
+    return !aligned;
+}
+
+/* Puts a part of rows × cols reals at the end of the scratch, on a cache line. */
+static bool reserve(ptrdiff_t *offset, ptrdiff_t *size, ptrdiff_t rows, ptrdiff_t cols,
+                    const struct attn_kernels *kernels)
+{
+    ptrdiff_t bytes;
+    if (!attn_product(rows, cols, &bytes)
+        || !attn_product(bytes, (ptrdiff_t)kernels->real_size, &bytes)
+        || !attn_sum(bytes, 63, &bytes))
+        return false;
+    *offset = *size;
+    return attn_sum(*size, bytes / 64 * 64, size);
+}
+
+static bool lay_out_scratch(struct attn_plan *plan)
+{
+    const attn_shape *shape = plan->shape;
+    const struct attn_kernels *k = plan->kernels;
+    struct scratch_layout *s = &plan->scratch;
+    ptrdiff_t *size = &s->size;
+    return reserve(&s->query, size, shape->features, k->tile_lanes, k)
+           && reserve(&s->scores, size, plan->key_tile, k->tile_lanes, k)
+           && reserve(&s->bias, size, plan->key_tile, k->tile_lanes, k)
+           && reserve(&s->out, size, shape->value_features, k->tile_lanes, k)
+           && reserve(&s->key, size, plan->widen_key ? plan->key_tile : 0, shape->features, k)
+           && reserve(&s->value, size, plan->widen_value ? plan->key_tile : 0,
+                      shape->value_features, k)
+           && reserve(&s->lanes, size, NUM_LANE_ARRAYS, k->tile_lanes, k);
+}
+
+static ptrdiff_t round_up(ptrdiff_t n, ptrdiff_t step) { return (n + step - 1) / step * step; }
+
+bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const attn_shape *shape,
+                    bool mixed)
+{
+    const struct attn_kernels *k = attn_dispatch(problem->query.dtype);
+    *plan = (struct attn_plan){.problem = problem, .shape = shape, .kernels = k};
+    find_operands(plan);
+
+    const double scale = problem->scaled ? problem->scale : 1 / sqrt((double)shape->features);
+    plan->softcap = problem->weights.data && problem->stage == ATTN_RAW ? 0 : problem->softcap;
+    plan->factor = plan->softcap > 0 ? scale / plan->softcap : scale;
+
+    plan->group = shape->kv_heads > 0 ? shape->heads / shape->kv_heads : 1;
+    plan->tile_heads = mixed ? plan->group : 1;
+    plan->head_blocks = plan->tile_heads > 0 ? shape->heads / plan->tile_heads : 0;
+    plan->rows = plan->tile_heads * shape->queries;
+    plan->row_vectors = (plan->rows + k->lanes - 1) / k->lanes;
+    plan->tiles = (plan->row_vectors + TILE_VECTORS - 1) / TILE_VECTORS;
+    plan->units = shape->batches * plan->head_blocks * plan->tiles;
+
+    plan->widen_key = must_widen(&plan->key, shape, k);
+    plan->widen_value = problem->value.data && must_widen(&plan->value, shape, k);
+    plan->key_tile = shape->keys < KEYS_PER_TILE ? round_up(shape->keys, 4) : KEYS_PER_TILE;
+    ptrdiff_t widened = (plan->widen_key ? shape->features : 0)
+                        + (plan->widen_value ? shape->value_features : 0);
+    if (widened > WIDENED_BYTES / 8)
+        widened = WIDENED_BYTES / 8;
+    while (plan->key_tile > 4 && plan->key_tile * widened * (ptrdiff_t)k->real_size > WIDENED_BYTES)
+        plan->key_tile -= 4;
+
+    plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries
+                 * (double)shape->keys * (double)(shape->features + shape->value_features + 16);
+    return lay_out_scratch(plan);
+}
+
+int attn_plan_threads(const attn_run *run, double work, ptrdiff_t units)
+{
+    double threads = run->threads;
+    if (threads > (double)units)
+        threads = (double)units;
+    if (threads > 1 + work / work_per_thread)
+        threads = 1 + work / work_per_thread;
+    return threads > 1 ? (int)threads : 1;
+}

@@ -1,0 +1,59 @@
+/* plan.h: how a problem is split. A plan is pure: it depends on the problem and the ISA, never on the
+ * number of threads or on data, and nothing is allocated to make it. So results are the same bits at
+ * any thread count. */
+#ifndef ATTN_PLAN_H
+#define ATTN_PLAN_H
+
+#include "../attn.h"
+#include "../kernel/kernels.h"
+
+/* An array as the problem sees it: bytes to go for one step along each axis, 0 where it broadcasts. */
+struct operand {
+    char      *data;
+    attn_dtype dtype;
+    ptrdiff_t  batch[ATTN_MAX_AXES], head, row, col;
+};
+
+/* The axes of an operand, from the right; leading axes come after these. */
+enum { AXIS_HEAD = 1, AXIS_ROW = 2, AXIS_COL = 4 };
+struct operand operand_of(const attn_view *view, int axes, const attn_shape *shape);
+
+/* Where each part of a thread's scratch begins. */
+struct scratch_layout {
+    ptrdiff_t query, scores, bias, out, key, value, lanes, size;
+};
+
+/* A unit is one tile of query rows against all its keys. The rows of a tile come from `tile_heads`
+ * query heads that share a key head, so that K and V are streamed once for the whole group: row r of
+ * a head block is query r / tile_heads of its head r % tile_heads. */
+struct attn_plan {
+    const attn_problem        *problem;
+    const attn_shape          *shape;
+    const struct attn_kernels *kernels;
+    struct operand query, key, value, mask, alibi_slopes, sinks, q_offset, q_lens, kv_lens, out,
+        weights, lse;
+
+    double    softcap;        /* 0 for none, or where raw scores are wanted */
+    double    factor;         /* of the queries: scale, over softcap where there is one */
+    ptrdiff_t group;          /* query heads per key head */
+    ptrdiff_t tile_heads;     /* group, or 1 */
+    ptrdiff_t head_blocks;    /* heads / tile_heads */
+    ptrdiff_t rows;           /* of a head block */
+    ptrdiff_t row_vectors;    /* that hold them */
+    ptrdiff_t tiles;          /* of a head block; row_vectors are spread evenly over them */
+    ptrdiff_t key_tile;       /* keys at a time, a multiple of 4 */
+    ptrdiff_t units;
+    bool      widen_key, widen_value; /* into scratch first: not of the real type, or misaligned */
+    struct scratch_layout scratch;    /* in bytes */
+    double    work;           /* multiplications, roughly */
+};
+
+/* Makes the plan; mixed: tiles may mix the heads of a group. false where its scratch would not fit
+ * into ptrdiff_t. */
+bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const attn_shape *shape,
+                    bool mixed);
+
+/* The threads worth waking for so much work. */
+int attn_plan_threads(const attn_run *run, double work, ptrdiff_t units);
+
+#endif

@@ -1,0 +1,197 @@
+/* tile.c: see tile.h. From queries and keys to scores; masks by position are ranges of keys. */
+#include "tile.h"
+
+static int64_t saturated_sum(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return b < 0 ? INT64_MIN : INT64_MAX;
+    return sum;
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head)
+{
+    char *at = operand->data + head * operand->head;
+    for (int axis = 0; axis < tile->plan->shape->batch_axes; axis++)
+        at += tile->batch[axis] * operand->batch[axis];
+    return at;
+}
+
+void tile_rows(const struct tile *tile, const struct operand *operand, struct attn_rows *rows)
+{
+    char *base = tile_base(tile, operand, 0);
+    rows->count = tile->count;
+    rows->vectors = tile->vectors;
+    rows->dtype = operand->dtype;
+    rows->step = operand->col;
+    for (int lane = 0; lane < tile->count; lane++)
+        rows->row[lane] = base + tile->head[lane] * operand->head
+                          + tile->query[lane] * operand->row;
+}
+
+/* The integer of an option for this tile's batch; `none` where it was not given. */
+static int64_t batch_integer(const struct tile *tile, const struct operand *option, int64_t none)
+{
+    return option->data ? *(const int64_t *)(const void *)tile_base(tile, option, 0) : none;
+}
+
+static void find_ranges(struct tile *tile)
+{
+    const attn_problem *p = tile->plan->problem;
+    const attn_shape *shape = tile->plan->shape;
+    const int64_t offset = batch_integer(tile, &tile->plan->q_offset, 0);
+    const int64_t queries = batch_integer(tile, &tile->plan->q_lens, shape->queries);
+    const int64_t keys = batch_integer(tile, &tile->plan->kv_lens, shape->keys);
+
+    tile->start = INT64_MAX, tile->stop = 0;
+    tile->inner_start = 0, tile->inner_stop = keys;
+    for (int lane = 0; lane < tile->count; lane++) {
+        const int64_t position = saturated_sum(offset, tile->query[lane]);
+        const int64_t after = saturated_sum(position, 1);
+        int64_t first = 0, end = tile->query[lane] < queries ? keys : 0;
+        if (p->causal)
+            end = least(end, after);
+        if (p->window_right != ATTN_OPEN)
+            end = least(end, saturated_sum(after, p->window_right));
+        if (p->window_left != ATTN_OPEN)
+            first = most(first, saturated_sum(position, -p->window_left));
+        if (end <= first)
+            first = end = 0;
+        else
+            tile->start = least(tile->start, first);
+        tile->stop = most(tile->stop, end);
+        tile->inner_start = most(tile->inner_start, first);
+        tile->inner_stop = least(tile->inner_stop, end);
+        tile->position[lane] = position;
+        tile->first[lane] = first;
+        tile->end[lane] = end;
+    }
+    /* Tiles of keys begin at multiples of 4, which is how dropout counts. */
+    tile->start = least(tile->start, tile->stop) / 4 * 4;
+}
+
+static void carve_scratch(struct tile *tile, char *scratch)
+{
+    const struct scratch_layout *layout = &tile->plan->scratch;
+    const size_t lane_bytes = (size_t)tile->plan->kernels->tile_lanes
+                              * tile->plan->kernels->real_size;
+    void **const lane_array[] = {&tile->max,        &tile->sum,      &tile->owed,
+                                 &tile->factor,     &tile->distance, &tile->slope,
+                                 &tile->first_lane, &tile->end_lane};
+    tile->packed = scratch + layout->query;
+    tile->scores = scratch + layout->scores;
+    tile->bias = scratch + layout->bias;
+    tile->out = scratch + layout->out;
+    tile->key_rows = scratch + layout->key;
+    tile->value_rows = scratch + layout->value;
+    for (size_t i = 0; i < sizeof lane_array / sizeof *lane_array; i++)
+        *lane_array[i] = scratch + layout->lanes + i * lane_bytes;
+}
+
+void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit)
+{
+    const struct attn_kernels *k = plan->kernels;
+    tile->plan = plan;
+    carve_scratch(tile, scratch);
+
+    /* Later rows first: under a causal mask they have more to do, and what is short comes last. */
+    const ptrdiff_t index = plan->tiles - 1 - unit % plan->tiles;
+    ptrdiff_t rest = unit / plan->tiles;
+    const ptrdiff_t head_block = rest % plan->head_blocks;
+    rest /= plan->head_blocks;
+    tile->flat_batch = rest;
+    for (int axis = plan->shape->batch_axes - 1; axis >= 0; axis--) {
+        tile->batch[axis] = rest % plan->shape->batch_dim[axis];
+        rest /= plan->shape->batch_dim[axis];
+    }
+    tile->first_head = head_block * plan->tile_heads;
+    tile->kv_head = tile->first_head / plan->group;
+
+    const ptrdiff_t first_vector = index * plan->row_vectors / plan->tiles;
+    const ptrdiff_t end_vector = (index + 1) * plan->row_vectors / plan->tiles;
+    tile->vectors = (int)(end_vector - first_vector);
+    tile->first_row = first_vector * k->lanes;
+    tile->count = (int)(least(end_vector * k->lanes, plan->rows) - tile->first_row);
+    for (int lane = 0; lane < tile->count; lane++) {
+        tile->head[lane] = tile->first_head + (tile->first_row + lane) % plan->tile_heads;
+        tile->query[lane] = (tile->first_row + lane) / plan->tile_heads;
+    }
+    find_ranges(tile);
+
+    struct attn_rows rows;
+    tile_rows(tile, &plan->query, &rows);
+    k->pack(tile->packed, &rows, 0, plan->shape->features, plan->factor);
+}
+
+static void add_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
+{
+    const struct attn_plan *plan = tile->plan;
+    struct attn_rows rows;
+    tile_rows(tile, &plan->mask, &rows);
+    plan->kernels->pack(tile->bias, &rows, key, keys, 1);
+    if (plan->mask.dtype == ATTN_BOOL)
+        plan->kernels->mask(tile->scores, tile->bias, keys, tile->vectors);
+    else
+        plan->kernels->add_bias(tile->scores, tile->bias, keys, tile->vectors);
+}
+
+static void add_alibi(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
+{
+    const struct attn_kernels *k = tile->plan->kernels;
+    double slope[MAX_TILE_LANES] = {0}, distance[MAX_TILE_LANES] = {0};
+    for (int lane = 0; lane < tile->count; lane++) {
+        const char *at = tile_base(tile, &tile->plan->alibi_slopes, tile->head[lane]);
+        slope[lane] = *(const double *)(const void *)at;
+        distance[lane] = (double)tile->position[lane] - (double)key;
+    }
+    k->set_lanes(tile->slope, slope);
+    k->set_lanes(tile->distance, distance);
+    k->alibi(tile->scores, keys, tile->vectors, tile->distance, tile->slope);
+}
+
+static void clip_ranges(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
+{
+    const struct attn_kernels *k = tile->plan->kernels;
+    double first[MAX_TILE_LANES] = {0}, end[MAX_TILE_LANES] = {0};
+    for (int lane = 0; lane < tile->count; lane++) {
+        first[lane] = (double)most(0, least(keys, tile->first[lane] - key));
+        end[lane] = (double)most(0, least(keys, tile->end[lane] - key));
+    }
+    k->set_lanes(tile->first_lane, first);
+    k->set_lanes(tile->end_lane, end);
+    k->clip(tile->scores, keys, tile->vectors, tile->first_lane, tile->end_lane);
+}
+
+bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage)
+{
+    const struct attn_plan *plan = tile->plan;
+    const struct attn_kernels *k = plan->kernels;
+    const ptrdiff_t features = plan->shape->features, size = (ptrdiff_t)k->real_size;
+    const char *from = tile_base(tile, &plan->key, tile->kv_head) + key * plan->key.row;
+
+    if (plan->widen_key) {
+        const struct attn_matrix keys_here = {from, plan->key.dtype, plan->key.row, plan->key.col};
+        k->widen(tile->key_rows, &keys_here, keys, features);
+        k->product(tile->scores, tile->key_rows, features, 1, tile->packed, keys, features,
+                   tile->vectors, NULL);
+    } else {
+        k->product(tile->scores, from, plan->key.row / size, plan->key.col / size, tile->packed,
+                   keys, features, tile->vectors, NULL);
+    }
+
+    if (plan->softcap > 0)
+        k->softcap(tile->scores, keys, tile->vectors, plan->softcap);
+    if (stage < ATTN_BIASED)
+        return false;
+    if (plan->mask.data)
+        add_mask(tile, key, keys);
+    if (plan->alibi_slopes.data)
+        add_alibi(tile, key, keys);
+    const bool clipped = key < tile->inner_start || key + keys > tile->inner_stop;
+    if (clipped)
+        clip_ranges(tile, key, keys);
+    return clipped || plan->mask.data;
+}

@@ -1,0 +1,42 @@
+/* tile.h: one tile of queries while a thread works on it. */
+#ifndef ATTN_TILE_H
+#define ATTN_TILE_H
+
+#include "plan.h"
+
+struct tile {
+    const struct attn_plan *plan;
+    ptrdiff_t batch[ATTN_MAX_AXES]; /* index along each leading axis */
+    ptrdiff_t flat_batch;
+    ptrdiff_t first_head, kv_head;
+    ptrdiff_t first_row;            /* of the head block */
+    int       count, vectors;       /* rows here, and the vectors that hold them */
+
+    /* Of each row: its head and query, its position, and the keys that masks by position (causal,
+     * window, lengths) leave it: first <= key < end. */
+    ptrdiff_t head[MAX_TILE_LANES], query[MAX_TILE_LANES];
+    int64_t   position[MAX_TILE_LANES], first[MAX_TILE_LANES], end[MAX_TILE_LANES];
+
+    /* The keys that any row sees lie in [start, stop), and all of [inner_start, inner_stop) is seen
+     * by all rows. */
+    int64_t   start, stop, inner_start, inner_stop;
+
+    /* Scratch: tiles, and one real for each lane. */
+    void *packed, *scores, *bias, *out, *key_rows, *value_rows;
+    void *max, *sum, *owed, *factor, *first_lane, *end_lane, *distance, *slope;
+};
+
+/* Sets up a unit in a thread's scratch: rows, ranges of keys, packed queries. */
+void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit);
+
+/* Where the tile's batch and a head of an operand begin. */
+char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head);
+
+/* The addresses of the tile's rows in an operand. */
+void tile_rows(const struct tile *tile, const struct operand *operand, struct attn_rows *rows);
+
+/* scores[key, lane] for keys [key, key + keys), as far as stage says; ATTN_WEIGHTS stops before the
+ * softmax. Returns whether some of them may be masked. */
+bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage);
+
+#endif

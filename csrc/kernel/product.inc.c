@@ -1,0 +1,130 @@
+/* The product of a tile: C[i, lane] = Σ_k A[i, k] · B[k, lane], for keys · queries (scores) and for
+ * values · weights (output) alike. A is read in place, element by element, each broadcast over the
+ * lanes, so neither keys nor values are ever packed, whatever their strides. */
+
+/* One register tile of rows × vectors. Both are constants where this is inlined, so that c and its
+ * loops dissolve into registers. */
+static inline __attribute__((always_inline)) void
+product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
+              const real *restrict b, ptrdiff_t depth, const int rows, const int vectors,
+              const real *keep)
+{
+    vec sum[12][BLOCK_VECTORS];
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < vectors; j++)
+            sum[i][j] = v_zero();
+
+    for (ptrdiff_t k = 0; k < depth; k++) {
+        vec column[BLOCK_VECTORS];
+        for (int j = 0; j < vectors; j++)
+            column[j] = v_load(b + j * LANES);
+        for (int i = 0; i < rows; i++) {
+            const vec element = v_set1(a[i * a_row]);
+            for (int j = 0; j < vectors; j++)
+                sum[i][j] = v_fma(element, column[j], sum[i][j]);
+        }
+        a += a_col;
+        b += TILE_LANES;
+    }
+
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < vectors; j++) {
+            real *to = c + i * TILE_LANES + j * LANES;
+            v_store(to, keep ? v_fma(v_load(keep + j * LANES), v_load(to), sum[i][j]) : sum[i][j]);
+        }
+}
+
+/* All rows of one panel of vectors: register tiles of `block` rows, then smaller ones. The two
+ * layouts that matter get their own copy, in which one stride of A is a constant. */
+static inline __attribute__((always_inline)) void
+product_panel(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const real *b,
+              ptrdiff_t rows, ptrdiff_t depth, const int block, const int vectors,
+              const real *keep)
+{
+    ptrdiff_t i = 0;
+    if (a_col == 1)
+        for (; i + block <= rows; i += block)
+            product_block(c + i * TILE_LANES, a + i * a_row, a_row, 1, b, depth, block, vectors,
+                          keep);
+    else if (a_row == 1)
+        for (; i + block <= rows; i += block)
+            product_block(c + i * TILE_LANES, a + i, 1, a_col, b, depth, block, vectors, keep);
+    for (; i + 4 <= rows; i += 4)
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 4, vectors, keep);
+    for (; i + 2 <= rows; i += 2)
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 2, vectors, keep);
+    if (i < rows)
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 1, vectors, keep);
+}
+
+static void product(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
+                    ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep)
+{
+    for (int j = 0; j < vectors; j += BLOCK_VECTORS) {
+        real *panel_c = (real *)c + j * LANES;
+        const real *panel_b = (const real *)b + j * LANES;
+        const real *panel_keep = keep ? (const real *)keep + j * LANES : NULL;
+        const int width = vectors - j < BLOCK_VECTORS ? vectors - j : BLOCK_VECTORS;
+        if (width == 1)
+            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[1], 1,
+                          panel_keep);
+        else if (width == 2)
+            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[2], 2,
+                          panel_keep);
+#if BLOCK_VECTORS == 4
+        else if (width == 3)
+            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[3], 3,
+                          panel_keep);
+        else
+            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[4], 4,
+                          panel_keep);
+#endif
+    }
+}
+
+static void product_seen(void *c_tile, const void *a_matrix, ptrdiff_t a_row, ptrdiff_t a_col,
+                         const void *b_tile, ptrdiff_t rows, ptrdiff_t depth, int vectors,
+                         const void *keep, const void *seen_tile)
+{
+    const vec minus_inf = v_set1(-INFINITY);
+    for (int j = 0; j < vectors; j++) {
+        real *c = (real *)c_tile + j * LANES;
+        const real *b = (const real *)b_tile + j * LANES;
+        const real *seen = (const real *)seen_tile + j * LANES;
+        for (ptrdiff_t i = 0; i < rows; i++, c += TILE_LANES) {
+            const real *a = (const real *)a_matrix + i * a_row;
+            vec sum = v_zero();
+            for (ptrdiff_t k = 0; k < depth; k++) {
+                const vec with = v_fma(v_set1(a[k * a_col]), v_load(b + k * TILE_LANES), sum);
+                sum = v_select(v_eq(v_load(seen + k * TILE_LANES), minus_inf), sum, with);
+            }
+            if (keep)
+                sum = v_fma(v_load((const real *)keep + j * LANES), v_load(c), sum);
+            v_store(c, sum);
+        }
+    }
+}
+
+static bool finite(const void *a_matrix, ptrdiff_t a_row, ptrdiff_t a_col, ptrdiff_t rows,
+                   ptrdiff_t cols)
+{
+    vec sum = v_zero(); /* stays 0 while every x · 0 is */
+    if (a_row == 1 && a_col != 1) {
+        const ptrdiff_t swap = rows;
+        rows = cols, cols = swap, a_row = a_col, a_col = 1;
+    }
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        const real *a = (const real *)a_matrix + i * a_row;
+        ptrdiff_t j = 0;
+        if (a_col == 1) {
+            for (; j + LANES <= cols; j += LANES)
+                sum = v_fma(v_load(a + j), v_zero(), sum);
+            if (j < cols)
+                sum = v_fma(v_load_part(a + j, (int)(cols - j)), v_zero(), sum);
+        } else {
+            for (; j < cols; j++)
+                sum = v_fma(v_set1(a[j * a_col]), v_zero(), sum);
+        }
+    }
+    return v_all(v_eq(sum, v_zero()));
+}

@@ -1,0 +1,24 @@
+/* calls.h: what a module's functions share, and the functions. Python's own wrappers in
+ * functional.py know names and defaults, so here every argument comes by position. */
+#ifndef ATTN_CALLS_H
+#define ATTN_CALLS_H
+
+#include "args.h"
+
+/* Fails unless a function got the number of arguments that it takes. */
+int expect_arguments(const char *function, Py_ssize_t found, Py_ssize_t wanted);
+
+PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *py_attention_scores(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *py_key_weights(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *py_softmax(PyObject *module, PyObject *const *args, Py_ssize_t n);
+
+PyObject *py_get_num_threads(PyObject *module, PyObject *unused);
+PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
+PyObject *py_cpu_info(PyObject *module, PyObject *unused);
+
+/* Asks Python, from a thread that holds no GIL, whether a signal handler raised: attn_run.poll, with
+ * the address of the saved thread state as its context. */
+int poll_signals(void *saved_state);
+
+#endif
