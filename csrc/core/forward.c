@@ -25,19 +25,22 @@ static void begin_softmax(struct tile *tile)
     k->set_lanes(tile->sum, sum);
 }
 
-/* out[feature, lane] = out · owed + Vᵀ · weights for keys [key, key + keys). seen: the scores where a
- * value that is not finite must be kept from the lanes that do not see it, else NULL. */
-static void add_values(struct tile *tile, const void *v, ptrdiff_t v_row, ptrdiff_t v_col,
-                       ptrdiff_t keys, bool first, const void *seen)
+/* out = owed · out + Vᵀ · weights, lane by lane. seen: the scores, where a value that is not finite
+ * must be kept from the lanes that do not see it, else NULL. */
+static void add_values(struct tile *tile, const struct key_rows *v, ptrdiff_t keys,
+                       const void *seen)
 {
     const struct attn_kernels *k = tile->plan->kernels;
     const ptrdiff_t features = tile->plan->shape->value_features;
-    const void *keep = first ? NULL : tile->owed;
-    if (seen)
-        k->product_seen(tile->out, v, v_col, v_row, tile->scores, features, keys, tile->vectors,
-                        keep, seen);
+    if (tile->plan->few_rows)
+        k->add_rows(tile->out, v->data, v->row, tile->scores, keys, features, tile->count,
+                    tile->owed, seen);
+    else if (seen)
+        k->product_seen(tile->out, v->data, v->col, v->row, tile->scores, features, keys,
+                        tile->vectors, tile->owed, seen);
     else
-        k->product(tile->out, v, v_col, v_row, tile->scores, features, keys, tile->vectors, keep);
+        k->product(tile->out, v->data, v->col, v->row, tile->scores, features, keys, tile->vectors,
+                   tile->owed);
 }
 
 static void drop(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
@@ -62,49 +65,40 @@ static double kept_factor(const attn_problem *problem)
 }
 
 /* One tile of keys: scores, softmax, and the values' part of the output. */
-static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, bool first)
+static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
-    const ptrdiff_t features = plan->shape->value_features, size = (ptrdiff_t)k->real_size;
     const bool masked = tile_scores(tile, key, keys, ATTN_WEIGHTS);
     if (!plan->out.data) {
         k->softmax_step(tile->scores, keys, tile->vectors, tile->max, tile->sum, tile->owed);
         return;
     }
 
-    const char *from = tile_base(tile, &plan->value, tile->kv_head) + key * plan->value.row;
-    const void *v = from;
-    ptrdiff_t v_row = plan->value.row / size, v_col = plan->value.col / size;
-    if (plan->widen_value) {
-        const struct attn_matrix values = {from, plan->value.dtype, plan->value.row,
-                                           plan->value.col};
-        k->widen(tile->value_rows, &values, keys, features);
-        v = tile->value_rows, v_row = features, v_col = 1;
-    }
+    const struct key_rows v = tile_key_rows(tile, &plan->value, key, keys);
     const void *seen = NULL;
-    if (masked && !k->finite(v, v_row, v_col, keys, features)) {
+    if (masked && !k->finite(v.data, v.row, v.col, keys, plan->shape->value_features)) {
         memcpy(tile->bias, tile->scores, (size_t)keys * (size_t)k->tile_lanes * k->real_size);
         seen = tile->bias;
     }
     k->softmax_step(tile->scores, keys, tile->vectors, tile->max, tile->sum, tile->owed);
     if (plan->problem->dropout > 0)
         drop(tile, key, keys);
-    add_values(tile, v, v_row, v_col, keys, first, seen);
+    add_values(tile, &v, keys, seen);
 }
 
 bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
 {
     const struct attn_plan *plan = tile->plan;
     begin_softmax(tile);
-    if (plan->out.data && tile->start >= tile->stop)
+    if (plan->out.data)
         memset(tile->out, 0, (size_t)plan->shape->value_features
                                  * (size_t)plan->kernels->tile_lanes * plan->kernels->real_size);
 
     for (ptrdiff_t key = tile->start; key < tile->stop; key += plan->key_tile) {
         if (attn_job_stops(job, thread))
             return false;
-        attend_keys(tile, key, least(plan->key_tile, tile->stop - key), key == tile->start);
+        attend_keys(tile, key, least(plan->key_tile, tile->stop - key));
     }
     return true;
 }
@@ -174,7 +168,10 @@ static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     if (plan->out.data) {
         struct attn_rows rows;
         tile_rows(&tile, &plan->out, &rows);
-        plan->kernels->unpack(&rows, 0, plan->shape->value_features, tile.out, tile.factor);
+        if (plan->few_rows)
+            plan->kernels->narrow(&rows, plan->shape->value_features, tile.out, tile.factor);
+        else
+            plan->kernels->unpack(&rows, 0, plan->shape->value_features, tile.out, tile.factor);
     }
     if (plan->lse.data)
         store_lse(&tile);

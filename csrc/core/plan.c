@@ -58,14 +58,17 @@ static void find_operands(struct attn_plan *plan)
     plan->kv_lens = operand_of(&p->kv_lens, 0, shape);
 }
 
-/* Whether the product can't read an operand in place. */
-static bool must_widen(const struct operand *o, const attn_shape *shape,
-                       const struct attn_kernels *kernels)
+/* Whether the product can't read an operand in place: not of the real type, misaligned, or with
+ * features in the lanes but not contiguous. */
+static bool must_widen(const struct operand *o, const struct attn_plan *plan)
 {
-    const ptrdiff_t size = (ptrdiff_t)kernels->real_size;
-    if (attn_dtype_size(o->dtype) != kernels->real_size)
+    const attn_shape *shape = plan->shape;
+    const ptrdiff_t size = (ptrdiff_t)plan->kernels->real_size;
+    if (attn_dtype_size(o->dtype) != plan->kernels->real_size)
         return true;
-    bool aligned = (uintptr_t)o->data % kernels->real_size == 0 && o->head % size == 0
+    if (plan->few_rows && o->col != size)
+        return true;
+    bool aligned = (uintptr_t)o->data % plan->kernels->real_size == 0 && o->head % size == 0
                    && o->row % size == 0 && o->col % size == 0;
     for (int axis = 0; axis < shape->batch_axes; axis++)
         aligned = aligned && o->batch[axis] % size == 0;
@@ -122,8 +125,9 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->tiles = (plan->row_vectors + TILE_VECTORS - 1) / TILE_VECTORS;
     plan->units = shape->batches * plan->head_blocks * plan->tiles;
 
-    plan->widen_key = must_widen(&plan->key, shape, k);
-    plan->widen_value = problem->value.data && must_widen(&plan->value, shape, k);
+    plan->few_rows = 2 * plan->rows <= k->lanes;
+    plan->widen_key = must_widen(&plan->key, plan);
+    plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
     plan->key_tile = shape->keys < KEYS_PER_TILE ? round_up(shape->keys, 4) : KEYS_PER_TILE;
     ptrdiff_t widened = (plan->widen_key ? shape->features : 0)
                         + (plan->widen_value ? shape->value_features : 0);

@@ -43,7 +43,8 @@ struct attn_plan {
     ptrdiff_t tiles;          /* of a head block; row_vectors are spread evenly over them */
     ptrdiff_t key_tile;       /* keys at a time, a multiple of 4 */
     ptrdiff_t units;
-    bool      widen_key, widen_value; /* into scratch first: not of the real type, or misaligned */
+    bool      few_rows;       /* fill no vector's half: the features go into the lanes instead */
+    bool      widen_key, widen_value; /* into scratch first: the product can't read them in place */
     struct scratch_layout scratch;    /* in bytes */
     double    work;           /* multiplications, roughly */
 };

@@ -91,6 +91,23 @@ static void carve_scratch(struct tile *tile, char *scratch)
         *lane_array[i] = scratch + layout->lanes + i * lane_bytes;
 }
 
+static void pack_queries(struct tile *tile)
+{
+    const struct attn_plan *plan = tile->plan;
+    const struct attn_kernels *k = plan->kernels;
+    const ptrdiff_t features = plan->shape->features;
+    struct attn_rows rows;
+    tile_rows(tile, &plan->query, &rows);
+    if (!plan->few_rows) {
+        k->pack(tile->packed, &rows, 0, features, plan->factor);
+        return;
+    }
+    for (int r = 0; r < rows.count; r++) {
+        const struct attn_matrix row = {rows.row[r], rows.dtype, 0, rows.step};
+        k->widen((char *)tile->packed + (size_t)(r * features) * k->real_size, &row, 1, features);
+    }
+}
+
 void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit)
 {
     const struct attn_kernels *k = plan->kernels;
@@ -121,9 +138,7 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
     }
     find_ranges(tile);
 
-    struct attn_rows rows;
-    tile_rows(tile, &plan->query, &rows);
-    k->pack(tile->packed, &rows, 0, plan->shape->features, plan->factor);
+    pack_queries(tile);
 }
 
 static void add_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
@@ -165,22 +180,35 @@ static void clip_ranges(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     k->clip(tile->scores, keys, tile->vectors, tile->first_lane, tile->end_lane);
 }
 
+struct key_rows tile_key_rows(struct tile *tile, const struct operand *operand, ptrdiff_t key,
+                              ptrdiff_t keys)
+{
+    const struct attn_plan *plan = tile->plan;
+    const bool values = operand == &plan->value;
+    const ptrdiff_t size = (ptrdiff_t)plan->kernels->real_size;
+    const ptrdiff_t features = values ? plan->shape->value_features : plan->shape->features;
+    const char *from = tile_base(tile, operand, tile->kv_head) + key * operand->row;
+
+    if (!(values ? plan->widen_value : plan->widen_key))
+        return (struct key_rows){from, operand->row / size, operand->col / size};
+    const struct attn_matrix matrix = {from, operand->dtype, operand->row, operand->col};
+    void *to = values ? tile->value_rows : tile->key_rows;
+    plan->kernels->widen(to, &matrix, keys, features);
+    return (struct key_rows){to, features, 1};
+}
+
 bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
-    const ptrdiff_t features = plan->shape->features, size = (ptrdiff_t)k->real_size;
-    const char *from = tile_base(tile, &plan->key, tile->kv_head) + key * plan->key.row;
+    const struct key_rows rows = tile_key_rows(tile, &plan->key, key, keys);
 
-    if (plan->widen_key) {
-        const struct attn_matrix keys_here = {from, plan->key.dtype, plan->key.row, plan->key.col};
-        k->widen(tile->key_rows, &keys_here, keys, features);
-        k->product(tile->scores, tile->key_rows, features, 1, tile->packed, keys, features,
-                   tile->vectors, NULL);
-    } else {
-        k->product(tile->scores, from, plan->key.row / size, plan->key.col / size, tile->packed,
-                   keys, features, tile->vectors, NULL);
-    }
+    if (plan->few_rows)
+        k->score_rows(tile->scores, rows.data, rows.row, tile->packed, keys, plan->shape->features,
+                      tile->count, plan->factor);
+    else
+        k->product(tile->scores, rows.data, rows.row, rows.col, tile->packed, keys,
+                   plan->shape->features, tile->vectors, NULL);
 
     if (plan->softcap > 0)
         k->softcap(tile->scores, keys, tile->vectors, plan->softcap);

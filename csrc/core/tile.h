@@ -26,7 +26,8 @@ struct tile {
     void *max, *sum, *owed, *factor, *first_lane, *end_lane, *distance, *slope;
 };
 
-/* Sets up a unit in a thread's scratch: rows, ranges of keys, packed queries. */
+/* Sets up a unit in a thread's scratch: rows, ranges of keys, packed queries (as they are, row by
+ * row, where the plan has few rows). */
 void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit);
 
 /* Where the tile's batch and a head of an operand begin. */
@@ -34,6 +35,15 @@ char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_
 
 /* The addresses of the tile's rows in an operand. */
 void tile_rows(const struct tile *tile, const struct operand *operand, struct attn_rows *rows);
+
+/* Keys or values [key, key + keys) for the product: where they lie or, if the plan says so, widened
+ * into scratch. Strides count reals. */
+struct key_rows {
+    const void *data;
+    ptrdiff_t   row, col;
+};
+struct key_rows tile_key_rows(struct tile *tile, const struct operand *operand, ptrdiff_t key,
+                              ptrdiff_t keys);
 
 /* scores[key, lane] for keys [key, key + keys), as far as stage says; ATTN_WEIGHTS stops before the
  * softmax. Returns whether some of them may be masked. */

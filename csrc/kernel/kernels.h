@@ -49,6 +49,9 @@ struct attn_kernels {
     void (*get_lanes)(double *x, const void *lanes);
     /* to[r * cols + c] = from[r, c], in the real type. */
     void (*widen)(void *to, const struct attn_matrix *from, ptrdiff_t rows, ptrdiff_t cols);
+    /* row[r][c] = factor[r] * from[r * cols + c]: the way back, for as many rows as there are. */
+    void (*narrow)(const struct attn_rows *rows, ptrdiff_t cols, const void *from,
+                   const void *factor);
 
     /* c[i, lane] = Σ_k a[i, k] · b[k, lane], i < rows, k < depth; where keep is given it is added to
      * keep[lane] · c[i, lane]. a's elements are reals, at any two strides (counted in reals). */
@@ -59,6 +62,18 @@ struct attn_kernels {
     void (*product_seen)(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
                          ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep,
                          const void *seen);
+    /* The two products with features in the lanes, for a few rows (at most a vector's lanes) and any
+     * number of keys: query and out are rows × features, key and value have contiguous features and
+     * rows that lie key_row, value_row reals apart; scores and weights are tiles, as above.
+     *     scores[key, r] = factor · Σ_c key[key, c] · query[r, c], and 0 in the other lanes
+     *     out[r, c] = keep[r] · out[r, c] + Σ_key weights[key, r] · value[key, c]
+     * seen as for product_seen, or NULL. */
+    void (*score_rows)(void *scores, const void *key, ptrdiff_t key_row, const void *query,
+                       ptrdiff_t keys, ptrdiff_t features, int rows, double factor);
+    void (*add_rows)(void *out, const void *value, ptrdiff_t value_row, const void *weights,
+                     ptrdiff_t keys, ptrdiff_t features, int rows, const void *keep,
+                     const void *seen);
+
     /* Whether no element of a[rows, cols] is infinite or NaN. */
     bool (*finite)(const void *a, ptrdiff_t a_row, ptrdiff_t a_col, ptrdiff_t rows, ptrdiff_t cols);
 

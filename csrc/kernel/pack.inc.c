@@ -198,3 +198,27 @@ static void widen(void *to, const struct attn_matrix *from, ptrdiff_t rows, ptrd
     default: widen_as(to, from, rows, cols, ATTN_F64); break;
     }
 }
+
+static inline __attribute__((always_inline)) void
+narrow_as(const struct attn_rows *rows, ptrdiff_t cols, const real *from, const real *factor,
+          const attn_dtype dtype)
+{
+    for (int r = 0; r < rows->count; r++)
+        for (ptrdiff_t c = 0; c < cols; c += LANES) {
+            const int width = at_most_lanes(cols - c);
+            const vec x = v_load_part(from + r * cols + c, width);
+            store_as(rows->row[r] + c * rows->step, rows->step, width,
+                     v_mul(x, v_set1(factor[r])), dtype);
+        }
+}
+
+static void narrow(const struct attn_rows *rows, ptrdiff_t cols, const void *from,
+                   const void *factor)
+{
+    switch (rows->dtype) {
+    case ATTN_F16: narrow_as(rows, cols, from, factor, ATTN_F16); break;
+    case ATTN_BF16: narrow_as(rows, cols, from, factor, ATTN_BF16); break;
+    case ATTN_F32: narrow_as(rows, cols, from, factor, ATTN_F32); break;
+    default: narrow_as(rows, cols, from, factor, ATTN_F64); break;
+    }
+}

@@ -6,6 +6,7 @@
 #include "exp.inc.c"
 #include "pack.inc.c"
 #include "product.inc.c"
+#include "rows.inc.c"
 #include "scores.inc.c"
 #include "softmax.inc.c"
 #include "dropout.inc.c"
@@ -22,8 +23,11 @@ static void fill_table(struct attn_kernels *table, const char *isa)
         .set_lanes = set_lanes,
         .get_lanes = get_lanes,
         .widen = widen,
+        .narrow = narrow,
         .product = product,
         .product_seen = product_seen,
+        .score_rows = score_rows,
+        .add_rows = add_rows,
         .finite = finite,
         .softcap = softcap,
         .add_bias = add_bias,

@@ -34,6 +34,12 @@ static inline vec v_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); 
 static inline vec v_max(vec a, vec b) { return _mm256_max_ps(a, b); }
 static inline vec v_min(vec a, vec b) { return _mm256_min_ps(a, b); }
 static inline vec v_abs(vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+static inline real v_sum(vec a)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 
 static inline vmask v_lt(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 static inline vmask v_le(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
@@ -129,6 +135,11 @@ static inline vec v_fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); 
 static inline vec v_max(vec a, vec b) { return _mm256_max_pd(a, b); }
 static inline vec v_min(vec a, vec b) { return _mm256_min_pd(a, b); }
 static inline vec v_abs(vec a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), a); }
+static inline real v_sum(vec a)
+{
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
 
 static inline vmask v_lt(vec a, vec b) { return _mm256_cmp_pd(a, b, _CMP_LT_OQ); }
 static inline vmask v_le(vec a, vec b) { return _mm256_cmp_pd(a, b, _CMP_LE_OQ); }

@@ -27,6 +27,7 @@ static inline vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); 
 static inline vec v_max(vec a, vec b) { return _mm512_max_ps(a, b); }
 static inline vec v_min(vec a, vec b) { return _mm512_min_ps(a, b); }
 static inline vec v_abs(vec a) { return _mm512_abs_ps(a); }
+static inline real v_sum(vec a) { return _mm512_reduce_add_ps(a); }
 
 static inline vmask v_lt(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 static inline vmask v_le(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
@@ -119,6 +120,7 @@ static inline vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); 
 static inline vec v_max(vec a, vec b) { return _mm512_max_pd(a, b); }
 static inline vec v_min(vec a, vec b) { return _mm512_min_pd(a, b); }
 static inline vec v_abs(vec a) { return _mm512_abs_pd(a); }
+static inline real v_sum(vec a) { return _mm512_reduce_add_pd(a); }
 
 static inline vmask v_lt(vec a, vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
 static inline vmask v_le(vec a, vec b) { return _mm512_cmp_pd_mask(a, b, _CMP_LE_OQ); }

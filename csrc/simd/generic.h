@@ -44,6 +44,7 @@ static inline vec v_fma(vec a, vec b, vec c) { return a * b + c; }
 static inline vec v_max(vec a, vec b) { return a > b ? a : b; }
 static inline vec v_min(vec a, vec b) { return a < b ? a : b; }
 static inline vec v_abs(vec a) { return a < 0 ? -a : a; }
+static inline real v_sum(vec a) { return a; } /* over the lanes */
 
 static inline vmask v_lt(vec a, vec b) { return a < b; }
 static inline vmask v_le(vec a, vec b) { return a <= b; }
