@@ -377,7 +377,8 @@ def merge_states(
     >>> bool(np.allclose(am.merge_states(*a, *b)[0], whole))
     True
     """
-    out_a, lse_a, out_b, lse_b = map(np.asarray, (out_a, lse_a, out_b, lse_b))
+    out_a, out_b = _state("out_a", out_a, _FLOATS), _state("out_b", out_b, _FLOATS)
+    lse_a, lse_b = _state("lse_a", lse_a, _FLOATS[2:]), _state("lse_b", lse_b, _FLOATS[2:])
     _expect_like("out_b", out_b, "out_a", out_a)
     _expect_like("lse_b", lse_b, "lse_a", lse_a)
     if lse_a.shape != out_a.shape[:-1]:
@@ -385,22 +386,35 @@ def merge_states(
 
     largest = np.maximum(lse_a, lse_b)
     shift = np.where(np.isneginf(largest), 0, largest)
-    weight_a = np.exp(lse_a - shift)
-    weight_b = np.exp(lse_b - shift)
-    total = weight_a + weight_b
+    weights = np.exp(lse_a - shift), np.exp(lse_b - shift)
+    total = weights[0] + weights[1]
+    out = np.zeros(out_a.shape, np.result_type(total, np.float32))
     with np.errstate(divide="ignore", invalid="ignore"):
         lse = shift + np.log(total)
-        out = np.zeros(out_a.shape, np.result_type(lse, np.float32))
-        for part, weight in ((out_a, weight_a), (out_b, weight_b)):
+        for part, weight in zip((out_a, out_b), weights, strict=True):
             # A part without keys has weight 0, and whatever it holds takes no part.
-            share = np.where(weight > 0, weight / total, 0)[..., None]
+            share = np.where(weight == 0, 0, weight / total)[..., None]
             out += np.where(share == 0, 0, part.astype(out.dtype) * share)
     return out.astype(out_a.dtype), lse.astype(lse_a.dtype)
 
 
-def _expect_like(
-    name: str, found: NDArray[Any], model_name: str, model: NDArray[Any]
-) -> None:
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+def _state(name: str, found: ArrayLike, dtypes: tuple[str, ...]) -> NDArray[Any]:
+    """An array of one of these dtypes, contiguous: NumPy's exp rounds differently by strides."""
+    if isinstance(found, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name}: expected an array without a mask of its own, got MaskedArray"
+        )
+    array = np.asarray(found)
+    if array.dtype.name not in dtypes:
+        wanted = f"{', '.join(dtypes[:-1])} or {dtypes[-1]}"
+        raise TypeError(f"{name}: expected {wanted}, got {array.dtype}")
+    return np.asarray(array, array.dtype.newbyteorder("="), order="C")
+
+
+def _expect_like(name: str, found: NDArray[Any], model_name: str, model: NDArray[Any]) -> None:
     if found.dtype != model.dtype:
         raise TypeError(
             f"{name}: expected dtype {model.dtype} like {model_name}, got {found.dtype}"

@@ -62,7 +62,9 @@ static void sums_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     char *scratch = units->scratch + thread * plan->scratch.size;
     struct tile tile;
 
-    memset(scratch + plan->scratch.out, 0, (size_t)keys * (size_t)k->tile_lanes * k->real_size);
+    tile_locate(&tile, plan, head);
+    tile.out = scratch + plan->scratch.out;
+    memset(tile.out, 0, (size_t)keys * (size_t)k->tile_lanes * k->real_size);
     for (ptrdiff_t i = 0; i < plan->tiles; i++) {
         if (attn_job_stops(job, thread))
             return;

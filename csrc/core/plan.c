@@ -94,14 +94,28 @@ static bool lay_out_scratch(struct attn_plan *plan)
     const struct attn_kernels *k = plan->kernels;
     struct scratch_layout *s = &plan->scratch;
     ptrdiff_t *size = &s->size;
+    /* Without values the same place holds a number for each key. */
+    const ptrdiff_t out_rows = plan->value.data ? shape->value_features : plan->key_tile;
     return reserve(&s->query, size, shape->features, k->tile_lanes, k)
            && reserve(&s->scores, size, plan->key_tile, k->tile_lanes, k)
            && reserve(&s->bias, size, plan->key_tile, k->tile_lanes, k)
-           && reserve(&s->out, size, shape->value_features, k->tile_lanes, k)
+           && reserve(&s->out, size, out_rows, k->tile_lanes, k)
            && reserve(&s->key, size, plan->widen_key ? plan->key_tile : 0, shape->features, k)
            && reserve(&s->value, size, plan->widen_value ? plan->key_tile : 0,
                       shape->value_features, k)
            && reserve(&s->lanes, size, NUM_LANE_ARRAYS, k->tile_lanes, k);
+}
+
+static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+
+/* Keys in a tile, so that they and their values fit when widened. Whether they are must not count:
+ * the same numbers in another layout have to give the same bits. */
+static ptrdiff_t most_keys(const attn_shape *shape, const struct attn_kernels *kernels)
+{
+    const ptrdiff_t room = WIDENED_BYTES / (ptrdiff_t)kernels->real_size;
+    const ptrdiff_t features = least(shape->features, room) + least(shape->value_features, room);
+    const ptrdiff_t keys = features > 0 ? room / features / 4 * 4 : KEYS_PER_TILE;
+    return keys < 4 ? 4 : least(keys, KEYS_PER_TILE);
 }
 
 static ptrdiff_t round_up(ptrdiff_t n, ptrdiff_t step) { return (n + step - 1) / step * step; }
@@ -113,7 +127,9 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     *plan = (struct attn_plan){.problem = problem, .shape = shape, .kernels = k};
     find_operands(plan);
 
-    const double scale = problem->scaled ? problem->scale : 1 / sqrt((double)shape->features);
+    /* Without features every score is an empty sum, 0, which no scale may turn into NaN. */
+    const double features = shape->features > 0 ? (double)shape->features : 1;
+    const double scale = problem->scaled ? problem->scale : 1 / sqrt(features);
     plan->softcap = problem->weights.data && problem->stage == ATTN_RAW ? 0 : problem->softcap;
     plan->factor = plan->softcap > 0 ? scale / plan->softcap : scale;
 
@@ -128,13 +144,7 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->few_rows = 2 * plan->rows <= k->lanes;
     plan->widen_key = must_widen(&plan->key, plan);
     plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
-    plan->key_tile = shape->keys < KEYS_PER_TILE ? round_up(shape->keys, 4) : KEYS_PER_TILE;
-    ptrdiff_t widened = (plan->widen_key ? shape->features : 0)
-                        + (plan->widen_value ? shape->value_features : 0);
-    if (widened > WIDENED_BYTES / 8)
-        widened = WIDENED_BYTES / 8;
-    while (plan->key_tile > 4 && plan->key_tile * widened * (ptrdiff_t)k->real_size > WIDENED_BYTES)
-        plan->key_tile -= 4;
+    plan->key_tile = least(round_up(shape->keys, 4), most_keys(shape, k));
 
     plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries
                  * (double)shape->keys * (double)(shape->features + shape->value_features + 16);

@@ -1,6 +1,7 @@
 /* tile.c: see tile.h. From queries and keys to scores; masks by position are ranges of keys. */
 #include "tile.h"
 
+/* Sums that only ever are compared with indices of keys: what leaves int64 may stay at its end. */
 static int64_t saturated_sum(int64_t a, int64_t b)
 {
     int64_t sum;
@@ -46,18 +47,19 @@ static void find_ranges(struct tile *tile)
     const int64_t queries = batch_integer(tile, &tile->plan->q_lens, shape->queries);
     const int64_t keys = batch_integer(tile, &tile->plan->kv_lens, shape->keys);
 
+    const int64_t after = saturated_sum(offset, 1); /* where query 0's own key ends */
+
     tile->start = INT64_MAX, tile->stop = 0;
     tile->inner_start = 0, tile->inner_stop = keys;
     for (int lane = 0; lane < tile->count; lane++) {
-        const int64_t position = saturated_sum(offset, tile->query[lane]);
-        const int64_t after = saturated_sum(position, 1);
-        int64_t first = 0, end = tile->query[lane] < queries ? keys : 0;
+        const int64_t query = tile->query[lane];
+        int64_t first = 0, end = query < queries ? keys : 0;
         if (p->causal)
-            end = least(end, after);
+            end = least(end, saturated_sum(after, query));
         if (p->window_right != ATTN_OPEN)
-            end = least(end, saturated_sum(after, p->window_right));
+            end = least(end, saturated_sum(saturated_sum(after, p->window_right), query));
         if (p->window_left != ATTN_OPEN)
-            first = most(first, saturated_sum(position, -p->window_left));
+            first = most(first, saturated_sum(saturated_sum(offset, -p->window_left), query));
         if (end <= first)
             first = end = 0;
         else
@@ -65,7 +67,7 @@ static void find_ranges(struct tile *tile)
         tile->stop = most(tile->stop, end);
         tile->inner_start = most(tile->inner_start, first);
         tile->inner_stop = least(tile->inner_stop, end);
-        tile->position[lane] = position;
+        tile->position[lane] = saturated_sum(offset, query);
         tile->first[lane] = first;
         tile->end[lane] = end;
     }
@@ -108,24 +110,26 @@ static void pack_queries(struct tile *tile)
     }
 }
 
-void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit)
+void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block)
 {
-    const struct attn_kernels *k = plan->kernels;
+    ptrdiff_t rest = head_block / plan->head_blocks;
     tile->plan = plan;
-    carve_scratch(tile, scratch);
-
-    /* Later rows first: under a causal mask they have more to do, and what is short comes last. */
-    const ptrdiff_t index = plan->tiles - 1 - unit % plan->tiles;
-    ptrdiff_t rest = unit / plan->tiles;
-    const ptrdiff_t head_block = rest % plan->head_blocks;
-    rest /= plan->head_blocks;
+    tile->first_head = head_block % plan->head_blocks * plan->tile_heads;
+    tile->kv_head = tile->first_head / plan->group;
     tile->flat_batch = rest;
     for (int axis = plan->shape->batch_axes - 1; axis >= 0; axis--) {
         tile->batch[axis] = rest % plan->shape->batch_dim[axis];
         rest /= plan->shape->batch_dim[axis];
     }
-    tile->first_head = head_block * plan->tile_heads;
-    tile->kv_head = tile->first_head / plan->group;
+}
+
+void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit)
+{
+    const struct attn_kernels *k = plan->kernels;
+    /* Later rows first: under a causal mask they have more to do, and what is short comes last. */
+    const ptrdiff_t index = plan->tiles - 1 - unit % plan->tiles;
+    tile_locate(tile, plan, unit / plan->tiles);
+    carve_scratch(tile, scratch);
 
     const ptrdiff_t first_vector = index * plan->row_vectors / plan->tiles;
     const ptrdiff_t end_vector = (index + 1) * plan->row_vectors / plan->tiles;

@@ -22,9 +22,12 @@ struct tile {
     int64_t   start, stop, inner_start, inner_stop;
 
     /* Scratch: tiles, and one real for each lane. */
-    void *packed, *scores, *bias, *out, *key_rows, *value_rows;
+    void *packed, *scores, *bias, *out, *key_rows, *value_rows; /* out: sums, without values */
     void *max, *sum, *owed, *factor, *first_lane, *end_lane, *distance, *slope;
 };
+
+/* Sets batch and heads from the number of a head block, counted over all batches. */
+void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block);
 
 /* Sets up a unit in a thread's scratch: rows, ranges of keys, packed queries (as they are, row by
  * row, where the plan has few rows). */

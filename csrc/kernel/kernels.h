@@ -38,7 +38,7 @@ struct attn_kernels {
     int    tile_lanes;  /* TILE_VECTORS * lanes */
     size_t real_size;
 
-    /* tile[c, lane] = factor * row[lane][c] for c < cols: rows into lanes. A bool is 0 or 1. */
+    /* tile[c, lane] = factor * row[lane][c] for c < cols: rows into lanes. A bool is 0 where False. */
     void (*pack)(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
                  double factor);
     /* row[lane][c] = factor[lane] * tile[c, lane], and without factor just tile[c, lane]. */
@@ -95,7 +95,8 @@ struct attn_kernels {
      * owed is the factor by which all that was summed before has to shrink. */
     void (*softmax_step)(void *scores, ptrdiff_t keys, int vectors, void *max, void *sum,
                          void *owed);
-    /* s = factor[lane] · e^(s - max[lane]): the softmax, once max and sum are final. */
+    /* s = factor[lane] · e^(s - max[lane]): the softmax, once max and sum are final. A score of -inf
+     * gives 0, even in a lane that is NaN. */
     void (*softmax_end)(void *scores, ptrdiff_t keys, int vectors, const void *max,
                         const void *factor);
     /* s = 0 for the weights that dropout takes: word j % 4 of Philox(row[lane], j / 4) is below

@@ -8,7 +8,7 @@ static inline real load_element(const char *p, attn_dtype dtype)
     switch (dtype) {
     case ATTN_F16: return half_load(p);
     case ATTN_BF16: return bfloat_load(p);
-    case ATTN_BOOL: return *p != 0;
+    case ATTN_BOOL: return (unsigned char)*p;
     case ATTN_F32: {
         float x;
         memcpy(&x, p, sizeof x);

@@ -103,18 +103,21 @@ add_few_rows(real *out, const real *value, ptrdiff_t value_row, const real *weig
         value_block(out, value, value_row, weights, keys, features, c, 1, rows, keep);
 }
 
-/* The rows of add_rows one element at a time, without the pairs that `seen` leaves out. */
+/* add_rows without the pairs that `seen` leaves out; the others are summed in the same order. */
 static void add_seen_rows(real *out, const real *value, ptrdiff_t value_row, const real *weights,
                           ptrdiff_t keys, ptrdiff_t features, int rows, const real *keep,
                           const real *seen)
 {
     for (int r = 0; r < rows; r++)
-        for (ptrdiff_t c = 0; c < features; c++) {
-            real sum = 0;
+        for (ptrdiff_t c = 0; c < features; c += LANES) {
+            const int width = at_most_lanes(features - c);
+            real *to = out + r * features + c;
+            vec sum = v_zero();
             for (ptrdiff_t key = 0; key < keys; key++)
                 if (seen[key * TILE_LANES + r] != -INFINITY)
-                    sum += weights[key * TILE_LANES + r] * value[key * value_row + c];
-            out[r * features + c] = keep[r] * out[r * features + c] + sum;
+                    sum = v_fma(v_set1(weights[key * TILE_LANES + r]),
+                                v_load_part(value + key * value_row + c, width), sum);
+            v_store_part(to, v_fma(v_set1(keep[r]), v_load_part(to, width), sum), width);
         }
 }
 

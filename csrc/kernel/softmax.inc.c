@@ -67,8 +67,10 @@ static void softmax_end(void *scores, ptrdiff_t keys, int vectors, const void *m
         const vec shift = exponent_shift(v_load((const real *)max_lanes + j * LANES));
         const vec factor = v_load((const real *)factor_lanes + j * LANES);
         real *s = (real *)scores + j * LANES;
-        for (ptrdiff_t key = 0; key < keys; key++, s += TILE_LANES)
-            v_store(s, v_mul(exp_shifted(v_load(s), shift), factor));
+        for (ptrdiff_t key = 0; key < keys; key++, s += TILE_LANES) {
+            const vec score = v_load(s), weight = v_mul(exp_shifted(score, shift), factor);
+            v_store(s, v_select(v_eq(score, v_set1(-INFINITY)), v_zero(), weight));
+        }
     }
 }
 

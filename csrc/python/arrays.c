@@ -42,12 +42,18 @@ static bool is_masked_array(PyObject *object)
     return false;
 }
 
+static int refuse_masked_array(const char *name)
+{
+    PyErr_Format(PyExc_TypeError, "%s: expected an array without a mask of its own, got MaskedArray",
+                 name);
+    return -1;
+}
+
 /* numpy.asarray, in native byte order; a new reference. */
 static PyArrayObject *as_array(PyObject *object, const char *name)
 {
     if (is_masked_array(object)) {
-        PyErr_Format(PyExc_TypeError,
-                     "%s: expected an array without a mask of its own, got MaskedArray", name);
+        refuse_masked_array(name);
         return NULL;
     }
     PyArrayObject *array = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
@@ -258,6 +264,8 @@ int take_out(struct call *call, PyObject *object)
                      Py_TYPE(object)->tp_name);
         return -1;
     }
+    if (is_masked_array(object))
+        return refuse_masked_array("out");
     PyArrayObject *out = (PyArrayObject *)object;
     if (dtype_of(out) != (int)call->problem.query.dtype || !PyArray_ISNOTSWAPPED(out)) {
         PyErr_Format(PyExc_TypeError, "out: expected dtype %S like query, got %S",

@@ -17,15 +17,6 @@ int expect_arguments(const char *function, Py_ssize_t found, Py_ssize_t wanted)
     return -1;
 }
 
-int poll_signals(void *saved_state)
-{
-    PyThreadState **state = saved_state;
-    PyEval_RestoreThread(*state);
-    const int raised = PyErr_CheckSignals();
-    *state = PyEval_SaveThread();
-    return raised;
-}
-
 static int take_options(struct call *call, PyObject *const *option)
 {
     attn_problem *p = &call->problem;
@@ -86,9 +77,7 @@ static PyArray_Descr *query_descr(const struct call *call)
 /* Runs a call's problem without the GIL; sums is for key_weights. */
 static int run(struct call *call, const attn_view *sums)
 {
-    PyThreadState *state = PyEval_SaveThread();
-    call->run.poll = poll_signals;
-    call->run.context = &state;
+    PyThreadState *state = release_gil(&call->run, &state);
     const attn_status status =
         sums ? attn_key_weights(&call->problem, &call->shape, sums, &call->run)
              : attn_forward(&call->problem, &call->shape, &call->run);

@@ -17,8 +17,12 @@ PyObject *py_get_num_threads(PyObject *module, PyObject *unused);
 PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
 PyObject *py_cpu_info(PyObject *module, PyObject *unused);
 
-/* Asks Python, from a thread that holds no GIL, whether a signal handler raised: attn_run.poll, with
- * the address of the saved thread state as its context. */
-int poll_signals(void *saved_state);
+/* Runs around the core's work without the GIL, and sets up run to look for signals where that is the
+ * main thread: no other may handle them, and one that took the GIL while Python ends would not return.
+ *     PyThreadState *state = release_gil(&run, &state); …; PyEval_RestoreThread(state); */
+PyThreadState *release_gil(attn_run *run, PyThreadState **state);
+
+/* Remembers the main thread; once, at import. */
+int find_main_thread(void);
 
 #endif

@@ -17,14 +17,14 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int import_numpy(PyObject *module)
+static int prepare(PyObject *module)
 {
     (void)module;
-    return PyArray_ImportNumPyAPI();
+    return PyArray_ImportNumPyAPI() < 0 ? -1 : find_main_thread();
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, import_numpy},
+    {Py_mod_exec, prepare},
 #ifdef Py_mod_multiple_interpreters
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif

@@ -56,8 +56,8 @@ PyObject *py_softmax(PyObject *module, PyObject *const *args, Py_ssize_t n)
     move_to_end(x, axis);
     move_to_end(&out, axis);
 
-    PyThreadState *state = PyEval_SaveThread();
-    call.run = (attn_run){attn_get_threads(), poll_signals, &state};
+    call.run.threads = attn_get_threads();
+    PyThreadState *state = release_gil(&call.run, &state);
     const attn_status status = attn_softmax(x, &out, &call.run);
     PyEval_RestoreThread(state);
     if (status != ATTN_OK)

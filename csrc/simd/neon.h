@@ -42,6 +42,7 @@ static inline vec v_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 static inline vec v_max(vec a, vec b) { return vmaxq_f32(a, b); }
 static inline vec v_min(vec a, vec b) { return vminq_f32(a, b); }
 static inline vec v_abs(vec a) { return vabsq_f32(a); }
+static inline real v_sum(vec a) { return vaddvq_f32(a); }
 
 static inline vmask v_lt(vec a, vec b) { return vcltq_f32(a, b); }
 static inline vmask v_le(vec a, vec b) { return vcleq_f32(a, b); }
@@ -128,6 +129,7 @@ static inline vec v_fma(vec a, vec b, vec c) { return vfmaq_f64(c, a, b); }
 static inline vec v_max(vec a, vec b) { return vmaxq_f64(a, b); }
 static inline vec v_min(vec a, vec b) { return vminq_f64(a, b); }
 static inline vec v_abs(vec a) { return vabsq_f64(a); }
+static inline real v_sum(vec a) { return vaddvq_f64(a); }
 
 static inline vmask v_lt(vec a, vec b) { return vcltq_f64(a, b); }
 static inline vmask v_le(vec a, vec b) { return vcleq_f64(a, b); }
