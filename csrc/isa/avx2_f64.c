@@ -1,25 +1,2 @@
-/* AVX2 and FMA kernels, double. The region compiles them for that ISA whatever the compiler's flags are. */
-#if defined(__x86_64__)
 #define REAL_BITS 64
-#include "isa.h"
-#include <immintrin.h>
-
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), \
-                             apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c")
-#endif
-
-#include "../simd/avx2.h"
-#include "../kernel/table.inc.c"
-
-void attn_avx2_f64(struct attn_kernels *table) { fill_table(table, "avx2"); }
-
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#endif
+#include "avx2.h"

@@ -1,11 +1,2 @@
-/* NEON kernels, float. Every 64-bit ARM has NEON, so there is no region to open. */
-#if defined(__aarch64__)
 #define REAL_BITS 32
-#include "isa.h"
-#include <arm_neon.h>
-
-#include "../simd/neon.h"
-#include "../kernel/table.inc.c"
-
-void attn_neon_f32(struct attn_kernels *table) { fill_table(table, "neon"); }
-#endif
+#include "neon.h"
