@@ -189,23 +189,18 @@ static attn_status check_options(const attn_problem *p, const attn_shape *shape,
     return ATTN_OK;
 }
 
-/* Whether B·H·L·last numbers of eight bytes fit into memory at all; sets shape->batches. */
-static attn_status check_size(attn_shape *shape, ptrdiff_t last, const char *what,
+/* Whether a result of these axes, eight bytes a number, fits into memory at all. */
+static attn_status check_size(const attn_shape *shape, int after, const char *what,
                               attn_fault *fault)
 {
-    ptrdiff_t size = 8;
-    bool fits = true;
-    for (int axis = 0; axis < shape->batch_axes; axis++)
-        fits = fits && attn_product(size, shape->batch_dim[axis], &size);
-    shape->batches = size / 8;
-    fits = fits && attn_product(size, shape->heads, &size)
-           && attn_product(size, shape->queries, &size) && attn_product(size, last, &size);
-    if (fits)
-        return ATTN_OK;
-    return attn_fail(fault, ATTN_E_MEMORY, "query",
-                     "expected sizes whose product can be counted, got %s over %td batch axes, "
-                     "%td heads, %td queries and %td",
-                     what, (ptrdiff_t)shape->batch_axes, shape->heads, shape->queries, last);
+    ptrdiff_t dim[ATTN_MAX_AXES + 3], size = 8;
+    const int axes = expected_dims(shape, after, dim);
+    for (int axis = 0; axis < axes; axis++)
+        if (!attn_product(size, dim[axis], &size))
+            return attn_fail(fault, ATTN_E_MEMORY, "query",
+                             "expected %s that can be counted, got shape %s", what,
+                             attn_shape_text(dim, axes).text);
+    return ATTN_OK;
 }
 
 static attn_status check_results(const attn_problem *p, const attn_shape *shape, attn_fault *fault)
@@ -232,11 +227,15 @@ attn_status attn_check(const attn_problem *p, attn_shape *shape, attn_fault *fau
     if (status == ATTN_OK)
         status = check_options(p, shape, fault);
     if (status == ATTN_OK) /* the scores: nobody stores them all, but someone has to count them */
-        status = check_size(shape, shape->keys, "scores", fault);
+        status = check_size(shape, HEAD | QUERY | KEY, "scores", fault);
     if (status == ATTN_OK)
-        status = check_size(shape, shape->value_features, "outputs", fault);
+        status = check_size(shape, HEAD | QUERY | FEATURE, "outputs", fault);
     if (status == ATTN_OK)
         status = check_results(p, shape, fault);
+
+    shape->batches = 1;
+    for (int axis = 0; status == ATTN_OK && axis < shape->batch_axes; axis++)
+        shape->batches *= shape->batch_dim[axis];
     return status;
 }
 

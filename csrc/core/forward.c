@@ -17,7 +17,7 @@ static void begin_softmax(struct tile *tile)
     double max[MAX_TILE_LANES], sum[MAX_TILE_LANES];
     for (int lane = 0; lane < k->tile_lanes; lane++) {
         max[lane] = -INFINITY;
-        if (sinks->data && lane < tile->count)
+        if (sinks->data && lane < tile->count && tile->part == 0)
             max[lane] = *(const double *)(const void *)tile_base(tile, sinks, tile->head[lane]);
         sum[lane] = max[lane] == -INFINITY ? 0 : 1;
     }
@@ -56,12 +56,6 @@ static void drop(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     }
     plan->kernels->dropout(tile->scores, key, keys, tile->vectors, row, plan->problem->seed,
                            share < 1 ? (uint32_t)(share * 0x1p32) : UINT32_MAX);
-}
-
-/* What a weight that dropout leaves is multiplied by. */
-static double kept_factor(const attn_problem *problem)
-{
-    return problem->dropout < 1 ? 1 / (1 - problem->dropout) : 0;
 }
 
 /* One tile of keys: scores, softmax, and the values' part of the output. */
@@ -103,9 +97,10 @@ bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
     return true;
 }
 
-void attn_divide_by_sum(struct tile *tile, double kept)
+void attn_divide_by_sum(struct tile *tile)
 {
     const struct attn_kernels *k = tile->plan->kernels;
+    const double share = tile->plan->problem->dropout, kept = share < 1 ? 1 / (1 - share) : 0;
     double sum[MAX_TILE_LANES];
     k->get_lanes(sum, tile->sum);
     for (int lane = 0; lane < k->tile_lanes; lane++)
@@ -113,7 +108,7 @@ void attn_divide_by_sum(struct tile *tile, double kept)
     k->set_lanes(tile->factor, sum);
 }
 
-static void store_lse(const struct tile *tile)
+void attn_store_lse(const struct tile *tile)
 {
     const struct attn_kernels *k = tile->plan->kernels;
     double max[MAX_TILE_LANES], sum[MAX_TILE_LANES];
@@ -163,7 +158,7 @@ static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     if (!plan->weights.data || plan->problem->stage == ATTN_WEIGHTS) {
         if (!attn_attend(&tile, job, thread))
             return;
-        attn_divide_by_sum(&tile, kept_factor(plan->problem));
+        attn_divide_by_sum(&tile);
     }
     if (plan->out.data) {
         struct attn_rows rows;
@@ -174,7 +169,7 @@ static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
             plan->kernels->unpack(&rows, 0, plan->shape->value_features, tile.out, tile.factor);
     }
     if (plan->lse.data)
-        store_lse(&tile);
+        attn_store_lse(&tile);
     if (plan->weights.data)
         store_weights(&tile, job, thread);
 }
@@ -217,5 +212,7 @@ attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, c
         return ATTN_OK;
     if (!attn_plan_make(&plan, problem, shape, true))
         return ATTN_E_MEMORY;
+    if (plan.parts > 1)
+        return attn_forward_parts(&plan, run);
     return attn_run_plan(&plan, run, forward_unit, NULL);
 }

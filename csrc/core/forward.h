@@ -21,7 +21,13 @@ struct attn_units {
  * result, the unscaled output in tile->out. False when the job stops. */
 bool attn_attend(struct tile *tile, struct attn_job *job, int thread);
 
-/* factor = kept / sum for each lane, 0 where no key was seen. */
-void attn_divide_by_sum(struct tile *tile, double kept);
+/* tile->factor = (what dropout multiplies a weight by) / sum for each lane, 0 where no key was seen. */
+void attn_divide_by_sum(struct tile *tile);
+
+/* Stores the tile's rows of the log-sum-exp. */
+void attn_store_lse(const struct tile *tile);
+
+/* The forward pass of a plan whose keys are split into parts. */
+attn_status attn_forward_parts(const struct attn_plan *plan, const attn_run *run);
 
 #endif

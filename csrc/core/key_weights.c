@@ -28,7 +28,7 @@ static void statistics_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     tile_open(&tile, plan, units->scratch + thread * plan->scratch.size, unit);
     if (!attn_attend(&tile, job, thread))
         return;
-    attn_divide_by_sum(&tile, 1);
+    attn_divide_by_sum(&tile);
     char *to = row_statistics(units->context, &tile);
     const size_t bytes = (size_t)tile.count * plan->kernels->real_size;
     memcpy(to, tile.max, bytes);

@@ -9,6 +9,8 @@
 enum {
     KEYS_PER_TILE = 96,               /* with 64 lanes of float: 24 KB of scores stay in L1 */
     WIDENED_BYTES = 256 * 1024,       /* room for a widened tile of keys and of values */
+    UNITS_WANTED = 16,                /* with fewer the keys are split … */
+    LEAST_PART_KEYS = 1024,           /* … into parts of no less than this */
     NUM_LANE_ARRAYS = 8,              /* struct tile's: max, sum, owed, … */
 };
 static const double work_per_thread = 2e5; /* less does not pay for a wake-up */
@@ -120,6 +122,21 @@ static ptrdiff_t most_keys(const attn_shape *shape, const struct attn_kernels *k
 
 static ptrdiff_t round_up(ptrdiff_t n, ptrdiff_t step) { return (n + step - 1) / step * step; }
 
+/* Parts are merged, which only outputs can be. Their number is the problem's matter and not that of
+ * the threads, since it shows in the last bits. */
+static void split_keys(struct attn_plan *plan)
+{
+    const ptrdiff_t keys = plan->shape->keys;
+    const ptrdiff_t tiles = plan->shape->batches * plan->head_blocks * plan->tiles;
+    plan->parts = 1;
+    if (plan->out.data && !plan->weights.data && tiles > 0 && tiles < UNITS_WANTED)
+        plan->parts = least((UNITS_WANTED + tiles - 1) / tiles, keys / LEAST_PART_KEYS);
+    if (plan->parts < 1)
+        plan->parts = 1;
+    plan->part_keys = round_up((keys + plan->parts - 1) / plan->parts, plan->key_tile);
+    plan->units = tiles * plan->parts;
+}
+
 bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const attn_shape *shape,
                     bool mixed)
 {
@@ -139,13 +156,13 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->rows = plan->tile_heads * shape->queries;
     plan->row_vectors = (plan->rows + k->lanes - 1) / k->lanes;
     plan->tiles = (plan->row_vectors + TILE_VECTORS - 1) / TILE_VECTORS;
-    plan->units = shape->batches * plan->head_blocks * plan->tiles;
 
     plan->few_rows = 2 * plan->rows <= k->lanes;
     plan->widen_key = must_widen(&plan->key, plan);
     plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
-    plan->key_tile = least(round_up(shape->keys, 4), most_keys(shape, k));
+    plan->key_tile = least(shape->keys > 0 ? round_up(shape->keys, 4) : 4, most_keys(shape, k));
 
+    split_keys(plan);
     plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries
                  * (double)shape->keys * (double)(shape->features + shape->value_features + 16);
     return lay_out_scratch(plan);

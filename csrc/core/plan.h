@@ -23,7 +23,7 @@ struct scratch_layout {
     ptrdiff_t query, scores, bias, out, key, value, lanes, size;
 };
 
-/* A unit is one tile of query rows against all its keys. The rows of a tile come from `tile_heads`
+/* A unit is one tile of query rows against all its keys, or against a part of them. The rows of a tile come from `tile_heads`
  * query heads that share a key head, so that K and V are streamed once for the whole group: row r of
  * a head block is query r / tile_heads of its head r % tile_heads. */
 struct attn_plan {
@@ -42,6 +42,8 @@ struct attn_plan {
     ptrdiff_t row_vectors;    /* that hold them */
     ptrdiff_t tiles;          /* of a head block; row_vectors are spread evenly over them */
     ptrdiff_t key_tile;       /* keys at a time, a multiple of 4 */
+    ptrdiff_t parts;          /* that the keys are split into, where there are few tiles */
+    ptrdiff_t part_keys;      /* keys of a part, a multiple of key_tile */
     ptrdiff_t units;
     bool      few_rows;       /* fill no vector's half: the features go into the lanes instead */
     bool      widen_key, widen_value; /* into scratch first: the product can't read them in place */

@@ -40,6 +40,13 @@ static struct {
 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* The clock of timed waits. Apple's conditions know no other. */
+#if defined(__APPLE__)
+static const clockid_t wait_clock = CLOCK_REALTIME;
+#else
+static const clockid_t wait_clock = CLOCK_MONOTONIC;
+#endif
+
 static int64_t now(void)
 {
     struct timespec t;
@@ -131,7 +138,7 @@ static void make_done(void)
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
 #if !defined(__APPLE__)
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_condattr_setclock(&attributes, wait_clock);
 #endif
     pthread_cond_init(&pool.done, &attributes);
     pthread_condattr_destroy(&attributes);
@@ -192,7 +199,7 @@ static void wait_for_workers(struct attn_job *job, int sitting)
     pthread_mutex_lock(&pool.lock);
     while (atomic_load(&pool.left) < sitting) {
         struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
+        clock_gettime(wait_clock, &until);
         until.tv_nsec += POLL_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;

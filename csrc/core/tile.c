@@ -130,6 +130,7 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
     const ptrdiff_t index = plan->tiles - 1 - unit % plan->tiles;
     tile_locate(tile, plan, unit / plan->tiles);
     carve_scratch(tile, scratch);
+    tile->part = 0;
 
     const ptrdiff_t first_vector = index * plan->row_vectors / plan->tiles;
     const ptrdiff_t end_vector = (index + 1) * plan->row_vectors / plan->tiles;
@@ -143,6 +144,14 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
     find_ranges(tile);
 
     pack_queries(tile);
+}
+
+void tile_take_part(struct tile *tile, ptrdiff_t part)
+{
+    const ptrdiff_t size = tile->plan->part_keys;
+    tile->part = part;
+    tile->start = most(tile->start, part * size);
+    tile->stop = least(tile->stop, (part + 1) * size);
 }
 
 static void add_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)

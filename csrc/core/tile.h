@@ -11,6 +11,7 @@ struct tile {
     ptrdiff_t first_head, kv_head;
     ptrdiff_t first_row;            /* of the head block */
     int       count, vectors;       /* rows here, and the vectors that hold them */
+    ptrdiff_t part;                 /* of the keys; the sinks stand before part 0 */
 
     /* Of each row: its head and query, its position, and the keys that masks by position (causal,
      * window, lengths) leave it: first <= key < end. */
@@ -32,6 +33,9 @@ void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head
 /* Sets up a unit in a thread's scratch: rows, ranges of keys, packed queries (as they are, row by
  * row, where the plan has few rows). */
 void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit);
+
+/* Leaves of the tile's keys those of one part. */
+void tile_take_part(struct tile *tile, ptrdiff_t part);
 
 /* Where the tile's batch and a head of an operand begin. */
 char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head);

@@ -77,19 +77,15 @@ int take_window(PyObject *object, ptrdiff_t *left, ptrdiff_t *right)
     return status;
 }
 
-int take_threads(PyObject *object, int *threads)
+int take_threads(PyObject *object, const char *name, int *threads)
 {
-    *threads = attn_get_threads();
-    if (object == Py_None)
-        return 0;
     if (is_bool(object) || !PyIndex_Check(object))
-        return wrong_type("num_threads", "an int of at least 1", object);
+        return wrong_type(name, "an int of at least 1", object);
     const Py_ssize_t number = PyNumber_AsSsize_t(object, NULL);
     if (number == -1 && PyErr_Occurred())
         return -1;
     if (number < 1) {
-        PyErr_Format(PyExc_ValueError, "num_threads: expected an int of at least 1, got %zd",
-                     number);
+        PyErr_Format(PyExc_ValueError, "%s: expected an int of at least 1, got %zd", name, number);
         return -1;
     }
     *threads = number < 1024 ? (int)number : 1024;

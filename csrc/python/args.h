@@ -35,7 +35,7 @@ int take_floats(struct call *call, PyObject *object, const char *name, attn_view
 int take_double(PyObject *object, const char *name, double *number);
 int take_bool(PyObject *object, const char *name, bool *flag);
 int take_window(PyObject *object, ptrdiff_t *left, ptrdiff_t *right);
-int take_threads(PyObject *object, int *threads);
+int take_threads(PyObject *object, const char *name, int *threads);
 
 /* out=: an array that can be written and shares no memory with the arrays held so far. */
 int take_out(struct call *call, PyObject *object);

@@ -49,6 +49,21 @@ static int refuse_masked_array(const char *name)
     return -1;
 }
 
+/* Puts the argument's name before NumPy's own words about what it can't convert. */
+static void add_name(const char *name)
+{
+    PyObject *type, *value, *traceback;
+    if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_Format(PyErr_GivenExceptionMatches(type, PyExc_TypeError) ? PyExc_TypeError
+                                                                    : PyExc_ValueError,
+                 "%s: expected an array, got what NumPy refuses: %S", name, value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
 /* numpy.asarray, in native byte order; a new reference. */
 static PyArrayObject *as_array(PyObject *object, const char *name)
 {
@@ -57,6 +72,8 @@ static PyArrayObject *as_array(PyObject *object, const char *name)
         return NULL;
     }
     PyArrayObject *array = (PyArrayObject *)PyArray_FromAny(object, NULL, 0, 0, 0, NULL);
+    if (!array)
+        add_name(name);
     if (!array || PyArray_ISNOTSWAPPED(array))
         return array;
     PyArray_Descr *native = PyArray_DescrNewByteorder(PyArray_DESCR(array), NPY_NATIVE);

@@ -21,6 +21,7 @@ static int take_options(struct call *call, PyObject *const *option)
 {
     attn_problem *p = &call->problem;
     p->scaled = option[SCALE] != Py_None;
+    call->run.threads = attn_get_threads();
     if (take_bool(option[IS_CAUSAL], "is_causal", &p->causal) < 0
         || (p->scaled && take_double(option[SCALE], "scale", &p->scale) < 0)
         || take_bool(option[ENABLE_GQA], "enable_gqa", &p->grouped) < 0
@@ -31,7 +32,8 @@ static int take_options(struct call *call, PyObject *const *option)
         || take_floats(call, option[SINKS], "sinks", &p->sinks) < 0
         || take_integers(call, option[Q_LENS], "q_lens", &p->q_lens) < 0
         || take_integers(call, option[KV_LENS], "kv_lens", &p->kv_lens) < 0
-        || take_threads(option[NUM_THREADS], &call->run.threads) < 0)
+        || (option[NUM_THREADS] != Py_None
+            && take_threads(option[NUM_THREADS], "num_threads", &call->run.threads) < 0))
         return -1;
     return 0;
 }

@@ -19,12 +19,7 @@ PyObject *py_set_num_threads(PyObject *module, PyObject *threads)
 {
     int number;
     (void)module;
-    if (threads == Py_None) {
-        PyErr_SetString(PyExc_TypeError,
-                        "num_threads: expected an int of at least 1, got NoneType");
-        return NULL;
-    }
-    if (take_threads(threads, &number) < 0)
+    if (take_threads(threads, "n", &number) < 0)
         return NULL;
     attn_set_threads(number);
     Py_RETURN_NONE;
