@@ -1,6 +1,7 @@
 /* alloc.c: see alloc.h. */
 #include "alloc.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -29,13 +30,3 @@ void *attn_alloc(size_t size)
 }
 
 void attn_free(void *memory) { free(memory); }
-
-bool attn_product(ptrdiff_t a, ptrdiff_t b, ptrdiff_t *result)
-{
-    return !__builtin_mul_overflow(a, b, result);
-}
-
-bool attn_sum(ptrdiff_t a, ptrdiff_t b, ptrdiff_t *result)
-{
-    return !__builtin_add_overflow(a, b, result);
-}

@@ -4,7 +4,7 @@
  * Views are aligned from the right, as NumPy broadcasts: …, head, row, column. */
 #include <math.h>
 
-#include "alloc.h"
+#include "number.h"
 #include "status.h"
 
 static bool is_float(attn_dtype dtype) { return dtype >= ATTN_F16 && dtype <= ATTN_F64; }
@@ -196,7 +196,7 @@ static attn_status check_size(const attn_shape *shape, int after, const char *wh
     ptrdiff_t dim[ATTN_MAX_AXES + 3], size = 8;
     const int axes = expected_dims(shape, after, dim);
     for (int axis = 0; axis < axes; axis++)
-        if (!attn_product(size, dim[axis], &size))
+        if (!product_fits(size, dim[axis], &size))
             return attn_fail(fault, ATTN_E_MEMORY, "query",
                              "expected %s that can be counted, got shape %s", what,
                              attn_shape_text(dim, axes).text);

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "alloc.h"
-
-static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+#include "number.h"
 
 /* A sink is a key without value that every query of its head sees first. */
 static void begin_softmax(struct tile *tile)
@@ -186,7 +185,7 @@ attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
     if (plan->units == 0)
         return ATTN_OK;
     job.run.threads = attn_plan_threads(run, plan->work, plan->units);
-    if (!attn_product(plan->scratch.size, job.run.threads, &size))
+    if (!product_fits(plan->scratch.size, job.run.threads, &size))
         return ATTN_E_MEMORY;
     if ((size_t)size > sizeof small)
         units.scratch = attn_alloc((size_t)size);

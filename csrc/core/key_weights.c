@@ -5,6 +5,7 @@
 
 #include "alloc.h"
 #include "forward.h"
+#include "number.h"
 
 struct column_sums {
     char          *statistics; /* max and factor of each row: 2 reals */
@@ -57,8 +58,7 @@ static void sums_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     const struct column_sums *columns = units->context;
     const ptrdiff_t head = unit / columns->key_units;
     const ptrdiff_t key = unit % columns->key_units * plan->key_tile;
-    const ptrdiff_t left = plan->shape->keys - key;
-    const ptrdiff_t keys = left < plan->key_tile ? left : plan->key_tile;
+    const ptrdiff_t keys = least(plan->key_tile, plan->shape->keys - key);
     char *scratch = units->scratch + thread * plan->scratch.size;
     struct tile tile;
 
@@ -88,7 +88,7 @@ attn_status attn_key_weights(const attn_problem *problem, const attn_shape *shap
     if (shape->keys == 0 || shape->batches == 0 || shape->heads == 0)
         return ATTN_OK;
     if (!attn_plan_make(&plan, problem, shape, false)
-        || !attn_product(shape->batches * shape->heads * shape->queries,
+        || !product_fits(shape->batches * shape->heads * shape->queries,
                          2 * (ptrdiff_t)plan.kernels->real_size, &rows))
         return ATTN_E_MEMORY;
     columns.statistics = attn_alloc((size_t)rows);
@@ -96,7 +96,7 @@ attn_status attn_key_weights(const attn_problem *problem, const attn_shape *shap
         return ATTN_E_MEMORY;
 
     columns.sums = operand_of(sums, AXIS_HEAD | AXIS_COL, shape);
-    columns.key_units = (shape->keys + plan.key_tile - 1) / plan.key_tile;
+    columns.key_units = divide_up(shape->keys, plan.key_tile);
     attn_status status = attn_run_plan(&plan, run, statistics_unit, &columns);
     if (status == ATTN_OK) {
         plan.units = shape->batches * shape->heads * columns.key_units;

@@ -6,6 +6,7 @@
 
 #include "alloc.h"
 #include "forward.h"
+#include "number.h"
 
 /* What the parts of all tiles found, in the real type. */
 struct partials {
@@ -116,9 +117,9 @@ attn_status attn_forward_parts(const struct attn_plan *plan, const attn_run *run
     const ptrdiff_t size = (ptrdiff_t)k->real_size, tiles = plan->units / plan->parts;
     struct partials p = {.lanes = k->tile_lanes * size};
     ptrdiff_t all;
-    if (!attn_product(plan->shape->value_features, p.lanes, &p.out)
-        || !attn_sum(p.out, 2 * p.lanes, &p.tile) || !attn_product(p.tile, plan->parts, &p.tile)
-        || !attn_product(p.tile, tiles, &all))
+    if (!product_fits(plan->shape->value_features, p.lanes, &p.out)
+        || !sum_fits(p.out, 2 * p.lanes, &p.tile) || !product_fits(p.tile, plan->parts, &p.tile)
+        || !product_fits(p.tile, tiles, &all))
         return ATTN_E_MEMORY;
     p.memory = attn_alloc((size_t)all);
     if (!p.memory)

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "alloc.h"
 #include "dispatch.h"
+#include "number.h"
 
 enum {
     KEYS_PER_TILE = 96,               /* with 64 lanes of float: 24 KB of scores stay in L1 */
@@ -82,12 +82,12 @@ static bool reserve(ptrdiff_t *offset, ptrdiff_t *size, ptrdiff_t rows, ptrdiff_
                     const struct attn_kernels *kernels)
 {
     ptrdiff_t bytes;
-    if (!attn_product(rows, cols, &bytes)
-        || !attn_product(bytes, (ptrdiff_t)kernels->real_size, &bytes)
-        || !attn_sum(bytes, 63, &bytes))
+    if (!product_fits(rows, cols, &bytes)
+        || !product_fits(bytes, (ptrdiff_t)kernels->real_size, &bytes)
+        || !sum_fits(bytes, 63, &bytes))
         return false;
     *offset = *size;
-    return attn_sum(*size, bytes / 64 * 64, size);
+    return sum_fits(*size, bytes / 64 * 64, size);
 }
 
 static bool lay_out_scratch(struct attn_plan *plan)
@@ -108,8 +108,6 @@ static bool lay_out_scratch(struct attn_plan *plan)
            && reserve(&s->lanes, size, NUM_LANE_ARRAYS, k->tile_lanes, k);
 }
 
-static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
-
 /* Keys in a tile, so that they and their values fit when widened. Whether they are must not count:
  * the same numbers in another layout have to give the same bits. */
 static ptrdiff_t most_keys(const attn_shape *shape, const struct attn_kernels *kernels)
@@ -117,10 +115,8 @@ static ptrdiff_t most_keys(const attn_shape *shape, const struct attn_kernels *k
     const ptrdiff_t room = WIDENED_BYTES / (ptrdiff_t)kernels->real_size;
     const ptrdiff_t features = least(shape->features, room) + least(shape->value_features, room);
     const ptrdiff_t keys = features > 0 ? room / features / 4 * 4 : KEYS_PER_TILE;
-    return keys < 4 ? 4 : least(keys, KEYS_PER_TILE);
+    return least(most(4, keys), KEYS_PER_TILE);
 }
-
-static ptrdiff_t round_up(ptrdiff_t n, ptrdiff_t step) { return (n + step - 1) / step * step; }
 
 /* Parts are merged, which only outputs can be. Their number is the problem's matter and not that of
  * the threads, since it shows in the last bits. */
@@ -130,10 +126,8 @@ static void split_keys(struct attn_plan *plan)
     const ptrdiff_t tiles = plan->shape->batches * plan->head_blocks * plan->tiles;
     plan->parts = 1;
     if (plan->out.data && !plan->weights.data && tiles > 0 && tiles < UNITS_WANTED)
-        plan->parts = least((UNITS_WANTED + tiles - 1) / tiles, keys / LEAST_PART_KEYS);
-    if (plan->parts < 1)
-        plan->parts = 1;
-    plan->part_keys = round_up((keys + plan->parts - 1) / plan->parts, plan->key_tile);
+        plan->parts = most(1, least(divide_up(UNITS_WANTED, tiles), keys / LEAST_PART_KEYS));
+    plan->part_keys = round_up(divide_up(keys, plan->parts), plan->key_tile);
     plan->units = tiles * plan->parts;
 }
 
@@ -154,13 +148,13 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->tile_heads = mixed ? plan->group : 1;
     plan->head_blocks = plan->tile_heads > 0 ? shape->heads / plan->tile_heads : 0;
     plan->rows = plan->tile_heads * shape->queries;
-    plan->row_vectors = (plan->rows + k->lanes - 1) / k->lanes;
-    plan->tiles = (plan->row_vectors + TILE_VECTORS - 1) / TILE_VECTORS;
+    plan->row_vectors = divide_up(plan->rows, k->lanes);
+    plan->tiles = divide_up(plan->row_vectors, TILE_VECTORS);
 
     plan->few_rows = 2 * plan->rows <= k->lanes;
     plan->widen_key = must_widen(&plan->key, plan);
     plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
-    plan->key_tile = least(shape->keys > 0 ? round_up(shape->keys, 4) : 4, most_keys(shape, k));
+    plan->key_tile = least(round_up(most(1, shape->keys), 4), most_keys(shape, k));
 
     split_keys(plan);
     plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries

@@ -5,6 +5,7 @@
 
 #include "alloc.h"
 #include "dispatch.h"
+#include "number.h"
 #include "plan.h"
 #include "pool.h"
 
@@ -40,9 +41,9 @@ static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     const size_t lanes_size = (size_t)k->tile_lanes * k->real_size;
     char *max = all->scratch + (size_t)thread * all->scratch_size;
     char *sum = max + lanes_size, *factor = sum + lanes_size, *scores = factor + lanes_size;
-    const ptrdiff_t first = unit * k->tile_lanes, left = all->rows - first;
-    struct attn_rows from = {.count = left < k->tile_lanes ? (int)left : k->tile_lanes}, to;
-    from.vectors = (from.count + k->lanes - 1) / k->lanes;
+    const ptrdiff_t first = unit * k->tile_lanes;
+    struct attn_rows from = {.count = (int)least(k->tile_lanes, all->rows - first)}, to;
+    from.vectors = (int)divide_up(from.count, k->lanes);
     to = from;
     find_rows(all->x, first, &from);
     find_rows(all->out, first, &to);
@@ -53,7 +54,7 @@ static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     k->set_lanes(max, lane);
     memset(sum, 0, lanes_size);
     for (ptrdiff_t col = 0; col < all->cols; col += KEYS_PER_TILE) {
-        const ptrdiff_t cols = all->cols - col < KEYS_PER_TILE ? all->cols - col : KEYS_PER_TILE;
+        const ptrdiff_t cols = least(KEYS_PER_TILE, all->cols - col);
         if (attn_job_stops(job, thread))
             return;
         k->pack(scores, &from, col, cols, 1);
@@ -64,7 +65,7 @@ static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)
         lane[i] = lane[i] == 0 ? 0 : 1 / lane[i];
     k->set_lanes(factor, lane);
     for (ptrdiff_t col = 0; col < all->cols; col += KEYS_PER_TILE) {
-        const ptrdiff_t cols = all->cols - col < KEYS_PER_TILE ? all->cols - col : KEYS_PER_TILE;
+        const ptrdiff_t cols = least(KEYS_PER_TILE, all->cols - col);
         if (attn_job_stops(job, thread))
             return;
         k->pack(scores, &from, col, cols, 1);
@@ -79,13 +80,13 @@ attn_status attn_softmax(const attn_view *x, const attn_view *out, const attn_ru
     struct rows_job all = {.x = x, .out = out, .kernels = k, .rows = 1,
                            .cols = x->dim[x->axes - 1]};
     for (int axis = 0; axis < x->axes - 1; axis++)
-        if (!attn_product(all.rows, x->dim[axis], &all.rows))
+        if (!product_fits(all.rows, x->dim[axis], &all.rows))
             return ATTN_E_MEMORY;
     if (all.rows == 0 || all.cols == 0)
         return ATTN_OK;
 
     struct attn_job job = {.unit = softmax_unit, .context = &all, .run = *run,
-                           .units = (all.rows - 1) / k->tile_lanes + 1};
+                           .units = divide_up(all.rows, k->tile_lanes)};
     const double work_per_element = 16;
     job.run.threads = attn_plan_threads(
         run, (double)all.rows * (double)all.cols * work_per_element, job.units);

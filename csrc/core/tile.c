@@ -1,17 +1,7 @@
 /* tile.c: see tile.h. From queries and keys to scores; masks by position are ranges of keys. */
 #include "tile.h"
 
-/* Sums that only ever are compared with indices of keys: what leaves int64 may stay at its end. */
-static int64_t saturated_sum(int64_t a, int64_t b)
-{
-    int64_t sum;
-    if (__builtin_add_overflow(a, b, &sum))
-        return b < 0 ? INT64_MIN : INT64_MAX;
-    return sum;
-}
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+#include "number.h"
 
 char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head)
 {

@@ -79,10 +79,7 @@ static inline vec v_from_f16(const void *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }
-static inline void v_to_f16(void *p, vec x)
-{
-    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x)));
-}
+static inline void v_to_f16(void *p, vec x) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
 static inline vec v_from_bf16(const void *p)
 {
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
