@@ -15,8 +15,10 @@ void attn_fail_alloc_after(long count) { allocations_left = count; }
 
 static bool allocation_fails(void)
 {
-    return allocations_left >= 0 && atomic_fetch_sub(&allocations_left, 1) <= 0
-           && (allocations_left = 0, true);
+    long left = allocations_left;
+    while (left > 0 && !atomic_compare_exchange_weak(&allocations_left, &left, left - 1))
+        ;
+    return left == 0;
 }
 #else
 static bool allocation_fails(void) { return false; }

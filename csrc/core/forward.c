@@ -38,8 +38,8 @@ static void add_values(struct tile *tile, const struct key_rows *v, ptrdiff_t ke
         k->product_seen(tile->out, v->data, v->col, v->row, tile->scores, features, keys,
                         tile->vectors, tile->owed, seen);
     else
-        k->product(tile->out, v->data, v->col, v->row, tile->scores, features, keys, tile->vectors,
-                   tile->owed);
+        k->product_add(tile->out, v->data, v->col, v->row, tile->scores, features, keys,
+                       tile->vectors, tile->owed);
 }
 
 static void drop(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)

@@ -34,7 +34,7 @@ struct attn_plan {
         weights, lse;
 
     double    softcap;        /* 0 for none, or where raw scores are wanted */
-    double    factor;         /* of the queries: scale, over softcap where there is one */
+    double    factor;         /* of the scores: scale, over softcap where there is one */
     ptrdiff_t group;          /* query heads per key head */
     ptrdiff_t tile_heads;     /* group, or 1 */
     ptrdiff_t head_blocks;    /* heads / tile_heads */

@@ -27,7 +27,8 @@ static struct {
     pthread_mutex_t lock;      /* guards sleeping and waking */
     pthread_cond_t  wake, done;
     int             workers;   /* that were made; only the holder of busy changes it */
-    bool            spin;      /* idle workers spin before they sleep */
+    atomic_bool     spin;      /* idle workers spin before they sleep */
+    unsigned        forks;     /* that lie between the first process and this one */
 
     struct attn_job *job;
     atomic_uint      published; /* counts jobs: what idle workers watch */
@@ -129,7 +130,8 @@ static void *worker(void *first_seen)
 
 /* Fork: the lock is held across it, so that the child finds the pool whole. The workers are not
  * there any more; their stacks are lost. A job that was running can't be completed in the child:
- * should its caller be the one who forked (from within run.poll), the call ends as cancelled. */
+ * should its caller be the one who forked (from within run.poll), the call ends as cancelled and
+ * leaves the pool, which is as new, alone. */
 static void before_fork(void) { pthread_mutex_lock(&pool.lock); }
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.lock); }
 
@@ -152,10 +154,10 @@ static void after_fork_in_child(void)
     make_done();
     pool.workers = 0;
     atomic_store(&pool.seats, 0);
-    if (pool.job) {
+    pool.forks++;
+    if (pool.job)
         atomic_store(&pool.job->stop, true);
-        atomic_store(&pool.left, MOST_WORKERS);
-    }
+    pool.job = NULL;
 }
 
 static void start(void)
@@ -189,9 +191,11 @@ static void hire(int wanted)
     pool.spin = pool.workers < attn_cpu_count();
 }
 
-/* Waits until `sitting` workers have left, asking run.poll meanwhile. */
-static void wait_for_workers(struct attn_job *job, int sitting)
+/* Waits until `sitting` workers have left, asking run.poll meanwhile; false in a child that poll
+ * forked, where there are none. */
+static bool wait_for_workers(struct attn_job *job, int sitting)
 {
+    const unsigned forks = pool.forks;
     const int64_t begin = now();
     while (atomic_load(&pool.left) < sitting && now() - begin < SPIN_NS)
         for (int i = 0; i < 32; i++)
@@ -206,10 +210,13 @@ static void wait_for_workers(struct attn_job *job, int sitting)
         if (pthread_cond_timedwait(&pool.done, &pool.lock, &until) == ETIMEDOUT) {
             pthread_mutex_unlock(&pool.lock); /* poll may do anything, fork too */
             attn_job_stops(job, 0);
+            if (pool.forks != forks)
+                return false;
             pthread_mutex_lock(&pool.lock);
         }
     }
     pthread_mutex_unlock(&pool.lock);
+    return true;
 }
 
 attn_status attn_pool_run(struct attn_job *job)
@@ -237,8 +244,11 @@ attn_status attn_pool_run(struct attn_job *job)
         pthread_cond_broadcast(&pool.wake);
         pthread_mutex_unlock(&pool.lock);
 
+        const unsigned forks = pool.forks;
         work(job, 0);
-        wait_for_workers(job, seats - atomic_exchange(&pool.seats, 0));
+        if (pool.forks != forks
+            || !wait_for_workers(job, seats - atomic_exchange(&pool.seats, 0)))
+            return ATTN_E_CANCELLED;
         pool.job = NULL;
         pthread_mutex_unlock(&pool.busy);
     }

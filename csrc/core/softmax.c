@@ -57,7 +57,7 @@ static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)
         const ptrdiff_t cols = least(KEYS_PER_TILE, all->cols - col);
         if (attn_job_stops(job, thread))
             return;
-        k->pack(scores, &from, col, cols, 1);
+        k->pack(scores, &from, col, cols);
         k->softmax_step(scores, cols, from.vectors, max, sum, factor);
     }
     k->get_lanes(lane, sum);
@@ -68,7 +68,7 @@ static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)
         const ptrdiff_t cols = least(KEYS_PER_TILE, all->cols - col);
         if (attn_job_stops(job, thread))
             return;
-        k->pack(scores, &from, col, cols, 1);
+        k->pack(scores, &from, col, cols);
         k->softmax_end(scores, cols, from.vectors, max, factor);
         k->unpack(&to, col, cols, scores, NULL);
     }

@@ -91,7 +91,7 @@ static void pack_queries(struct tile *tile)
     struct attn_rows rows;
     tile_rows(tile, &plan->query, &rows);
     if (!plan->few_rows) {
-        k->pack(tile->packed, &rows, 0, features, plan->factor);
+        k->pack(tile->packed, &rows, 0, features);
         return;
     }
     for (int r = 0; r < rows.count; r++) {
@@ -149,7 +149,7 @@ static void add_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     const struct attn_plan *plan = tile->plan;
     struct attn_rows rows;
     tile_rows(tile, &plan->mask, &rows);
-    plan->kernels->pack(tile->bias, &rows, key, keys, 1);
+    plan->kernels->pack(tile->bias, &rows, key, keys);
     if (plan->mask.dtype == ATTN_BOOL)
         plan->kernels->mask(tile->scores, tile->bias, keys, tile->vectors);
     else
@@ -211,7 +211,7 @@ bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage st
                       tile->count, plan->factor);
     else
         k->product(tile->scores, rows.data, rows.row, rows.col, tile->packed, keys,
-                   plan->shape->features, tile->vectors, NULL);
+                   plan->shape->features, tile->vectors, plan->factor);
 
     if (plan->softcap > 0)
         k->softcap(tile->scores, keys, tile->vectors, plan->softcap);

@@ -7,7 +7,8 @@
  *
  * There is a table per ISA and per real type (float or double): void * stands for that type in
  * tiles, lanes and operands. Every kernel touches only the first `vectors` vectors of a row, and
- * exactly the elements that it names of anything else; nothing need be aligned. */
+ * exactly the elements that it names of anything else. Reals are aligned as such; what pack, unpack,
+ * widen and narrow read and write in memory need not be. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
@@ -38,9 +39,8 @@ struct attn_kernels {
     int    tile_lanes;  /* TILE_VECTORS * lanes */
     size_t real_size;
 
-    /* tile[c, lane] = factor * row[lane][c] for c < cols: rows into lanes. A bool is 0 where False. */
-    void (*pack)(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
-                 double factor);
+    /* tile[c, lane] = row[lane][c] for c < cols: rows into lanes. A bool is 0 where False. */
+    void (*pack)(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols);
     /* row[lane][c] = factor[lane] * tile[c, lane], and without factor just tile[c, lane]. */
     void (*unpack)(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
                    const void *tile, const void *factor);
@@ -53,11 +53,14 @@ struct attn_kernels {
     void (*narrow)(const struct attn_rows *rows, ptrdiff_t cols, const void *from,
                    const void *factor);
 
-    /* c[i, lane] = Σ_k a[i, k] · b[k, lane], i < rows, k < depth; where keep is given it is added to
-     * keep[lane] · c[i, lane]. a's elements are reals, at any two strides (counted in reals). */
+    /* c[i, lane] = factor · Σ_k a[i, k] · b[k, lane], i < rows, k < depth. a's elements are reals, at
+     * any two strides (counted in reals). */
     void (*product)(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
-                    ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep);
-    /* The same, but a pair (k, lane) whose seen[k, lane] is -inf takes no part, so that it may hold
+                    ptrdiff_t rows, ptrdiff_t depth, int vectors, double factor);
+    /* c[i, lane] = keep[lane] · c[i, lane] + Σ_k a[i, k] · b[k, lane] */
+    void (*product_add)(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
+                        ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep);
+    /* product_add, but a pair (k, lane) whose seen[k, lane] is -inf takes no part, so that it may hold
      * anything: 0 · NaN would be NaN. */
     void (*product_seen)(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
                          ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep,

@@ -98,7 +98,7 @@ static inline __attribute__((always_inline)) void store_as(char *p, ptrdiff_t st
 static inline int at_most_lanes(ptrdiff_t n) { return n < LANES ? (int)n : LANES; }
 
 static inline __attribute__((always_inline)) void
-pack_as(real *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols, vec factor,
+pack_as(real *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
         const attn_dtype dtype)
 {
     for (int j = 0; j < rows->vectors; j++)
@@ -113,20 +113,18 @@ pack_as(real *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t co
             }
             v_transpose(r);
             for (int i = 0; i < width; i++)
-                v_store(tile + (c + i) * TILE_LANES + j * LANES, v_mul(r[i], factor));
+                v_store(tile + (c + i) * TILE_LANES + j * LANES, r[i]);
         }
 }
 
-static void pack(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
-                 double factor)
+static void pack(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols)
 {
-    const vec f = v_set1((real)factor);
     switch (rows->dtype) {
-    case ATTN_F16: pack_as(tile, rows, offset, cols, f, ATTN_F16); break;
-    case ATTN_BF16: pack_as(tile, rows, offset, cols, f, ATTN_BF16); break;
-    case ATTN_F32: pack_as(tile, rows, offset, cols, f, ATTN_F32); break;
-    case ATTN_F64: pack_as(tile, rows, offset, cols, f, ATTN_F64); break;
-    default: pack_as(tile, rows, offset, cols, f, ATTN_BOOL); break;
+    case ATTN_F16: pack_as(tile, rows, offset, cols, ATTN_F16); break;
+    case ATTN_BF16: pack_as(tile, rows, offset, cols, ATTN_BF16); break;
+    case ATTN_F32: pack_as(tile, rows, offset, cols, ATTN_F32); break;
+    case ATTN_F64: pack_as(tile, rows, offset, cols, ATTN_F64); break;
+    default: pack_as(tile, rows, offset, cols, ATTN_BOOL); break;
     }
 }
 

@@ -2,12 +2,12 @@
  * values · weights (output) alike. A is read in place, element by element, each broadcast over the
  * lanes, so neither keys nor values are ever packed, whatever their strides. */
 
-/* One register tile of rows × vectors. Both are constants where this is inlined, so that c and its
+/* One register tile of rows × vectors: C = keep · C + A · B, or factor · A · B without keep. Both are constants where this is inlined, so that c and its
  * loops dissolve into registers. */
 static inline __attribute__((always_inline)) void
 product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
               const real *restrict b, ptrdiff_t depth, const int rows, const int vectors,
-              const real *keep)
+              real factor, const real *keep)
 {
     vec sum[12][BLOCK_VECTORS];
     for (int i = 0; i < rows; i++)
@@ -30,7 +30,8 @@ product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++) {
             real *to = c + i * TILE_LANES + j * LANES;
-            v_store(to, keep ? v_fma(v_load(keep + j * LANES), v_load(to), sum[i][j]) : sum[i][j]);
+            v_store(to, keep ? v_fma(v_load(keep + j * LANES), v_load(to), sum[i][j])
+                             : v_mul(sum[i][j], v_set1(factor)));
         }
 }
 
@@ -38,48 +39,60 @@ product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
  * layouts that matter get their own copy, in which one stride of A is a constant. */
 static inline __attribute__((always_inline)) void
 product_panel(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const real *b,
-              ptrdiff_t rows, ptrdiff_t depth, const int block, const int vectors,
+              ptrdiff_t rows, ptrdiff_t depth, const int block, const int vectors, real factor,
               const real *keep)
 {
     ptrdiff_t i = 0;
     if (a_col == 1)
         for (; i + block <= rows; i += block)
             product_block(c + i * TILE_LANES, a + i * a_row, a_row, 1, b, depth, block, vectors,
-                          keep);
+                          factor, keep);
     else if (a_row == 1)
         for (; i + block <= rows; i += block)
-            product_block(c + i * TILE_LANES, a + i, 1, a_col, b, depth, block, vectors, keep);
+            product_block(c + i * TILE_LANES, a + i, 1, a_col, b, depth, block, vectors,
+                          factor, keep);
     for (; i + 4 <= rows; i += 4)
-        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 4, vectors, keep);
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 4, vectors,
+                      factor, keep);
     for (; i + 2 <= rows; i += 2)
-        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 2, vectors, keep);
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 2, vectors,
+                      factor, keep);
     if (i < rows)
-        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 1, vectors, keep);
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 1, vectors,
+                      factor, keep);
+}
+
+static void product_panels(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const real *b,
+                           ptrdiff_t rows, ptrdiff_t depth, int vectors, real factor,
+                           const real *keep)
+{
+    for (; vectors > 0; vectors -= BLOCK_VECTORS) {
+        if (vectors == 1)
+            product_panel(c, a, a_row, a_col, b, rows, depth, block_rows[1], 1, factor, keep);
+        else if (vectors == 2 || BLOCK_VECTORS == 2)
+            product_panel(c, a, a_row, a_col, b, rows, depth, block_rows[2], 2, factor, keep);
+#if BLOCK_VECTORS == 4
+        else if (vectors == 3)
+            product_panel(c, a, a_row, a_col, b, rows, depth, block_rows[3], 3, factor, keep);
+        else
+            product_panel(c, a, a_row, a_col, b, rows, depth, block_rows[4], 4, factor, keep);
+#endif
+        c += BLOCK_VECTORS * LANES;
+        b += BLOCK_VECTORS * LANES;
+        keep = keep ? keep + BLOCK_VECTORS * LANES : NULL;
+    }
 }
 
 static void product(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
-                    ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep)
+                    ptrdiff_t rows, ptrdiff_t depth, int vectors, double factor)
 {
-    for (int j = 0; j < vectors; j += BLOCK_VECTORS) {
-        real *panel_c = (real *)c + j * LANES;
-        const real *panel_b = (const real *)b + j * LANES;
-        const real *panel_keep = keep ? (const real *)keep + j * LANES : NULL;
-        const int width = vectors - j < BLOCK_VECTORS ? vectors - j : BLOCK_VECTORS;
-        if (width == 1)
-            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[1], 1,
-                          panel_keep);
-        else if (width == 2)
-            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[2], 2,
-                          panel_keep);
-#if BLOCK_VECTORS == 4
-        else if (width == 3)
-            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[3], 3,
-                          panel_keep);
-        else
-            product_panel(panel_c, a, a_row, a_col, panel_b, rows, depth, block_rows[4], 4,
-                          panel_keep);
-#endif
-    }
+    product_panels(c, a, a_row, a_col, b, rows, depth, vectors, (real)factor, NULL);
+}
+
+static void product_add(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
+                        ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep)
+{
+    product_panels(c, a, a_row, a_col, b, rows, depth, vectors, 1, keep);
 }
 
 static void product_seen(void *c_tile, const void *a_matrix, ptrdiff_t a_row, ptrdiff_t a_col,
@@ -98,9 +111,7 @@ static void product_seen(void *c_tile, const void *a_matrix, ptrdiff_t a_row, pt
                 const vec with = v_fma(v_set1(a[k * a_col]), v_load(b + k * TILE_LANES), sum);
                 sum = v_select(v_eq(v_load(seen + k * TILE_LANES), minus_inf), sum, with);
             }
-            if (keep)
-                sum = v_fma(v_load((const real *)keep + j * LANES), v_load(c), sum);
-            v_store(c, sum);
+            v_store(c, v_fma(v_load((const real *)keep + j * LANES), v_load(c), sum));
         }
     }
 }

@@ -25,6 +25,7 @@ static void fill_table(struct attn_kernels *table, const char *isa)
         .widen = widen,
         .narrow = narrow,
         .product = product,
+        .product_add = product_add,
         .product_seen = product_seen,
         .score_rows = score_rows,
         .add_rows = add_rows,
