@@ -1,14 +1,17 @@
 /* alloc.c: see alloc.h. */
 #include "alloc.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { ALIGNMENT = 64 }; /* a cache line, and the widest vector */
+enum {
+    ALIGNMENT = 64, /* a cache line, and the widest vector */
+    LARGEST_SPARE = 4 * 1024 * 1024,
+};
 
 #ifdef ATTN_FAIL_ALLOC
-#include <stdatomic.h>
 static atomic_long allocations_left = -1;
 
 void attn_fail_alloc_after(long count) { allocations_left = count; }
@@ -24,11 +27,34 @@ static bool allocation_fails(void)
 static bool allocation_fails(void) { return false; }
 #endif
 
+/* What stands before the memory of a block. */
+union block {
+    size_t size; /* of the memory */
+    char   line[ALIGNMENT];
+};
+
+static _Atomic(union block *) spare;
+
 void *attn_alloc(size_t size)
 {
-    if (size > PTRDIFF_MAX - ALIGNMENT || allocation_fails())
+    if (size > PTRDIFF_MAX - 2 * ALIGNMENT || allocation_fails())
         return NULL;
-    return aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    union block *block = atomic_exchange(&spare, NULL);
+    if (!block || block->size < size) {
+        free(block);
+        size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        block = aligned_alloc(ALIGNMENT, sizeof *block + size);
+        if (!block)
+            return NULL;
+        block->size = size;
+    }
+    return block + 1;
 }
 
-void attn_free(void *memory) { free(memory); }
+void attn_free(void *memory)
+{
+    union block *block = memory ? (union block *)memory - 1 : NULL;
+    if (block && block->size <= LARGEST_SPARE)
+        block = atomic_exchange(&spare, block);
+    free(block);
+}

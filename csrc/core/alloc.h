@@ -6,7 +6,9 @@
 
 /* At least size bytes, aligned to 64; NULL when there are none. */
 void *attn_alloc(size_t size);
-void  attn_free(void *memory);
+/* The last block, unless it is large, is kept for the next call: malloc would give scratch back to the
+ * system after every call, and every call would pay for its pages anew. */
+void attn_free(void *memory);
 
 #ifdef ATTN_FAIL_ALLOC
 /* Lets `count` more allocations succeed and fails those after; -1 ends it. */
