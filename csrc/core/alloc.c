@@ -30,7 +30,7 @@ static bool allocation_fails(void) { return false; }
 /* What stands before the memory of a block. */
 union block {
     size_t size; /* of the memory */
-    char   line[ALIGNMENT];
+    char line[ALIGNMENT];
 };
 
 static _Atomic(union block *) spare;

@@ -13,7 +13,7 @@ static attn_status check_dtypes(const attn_problem *p, attn_fault *fault)
 {
     const struct {
         const attn_view *view;
-        const char      *name;
+        const char *name;
     } alike[] = {{&p->key, "key"}, {&p->value, "value"}, {&p->out, "out"}};
 
     if (!is_float(p->query.dtype))
@@ -22,14 +22,14 @@ static attn_status check_dtypes(const attn_problem *p, attn_fault *fault)
                          attn_dtype_name(p->query.dtype));
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
         if (alike[i].view->data && alike[i].view->dtype != p->query.dtype)
-            return attn_fail(fault, ATTN_E_DTYPE, alike[i].name,
-                             "expected dtype %s like query, got %s",
-                             attn_dtype_name(p->query.dtype),
-                             attn_dtype_name(alike[i].view->dtype));
+            return attn_fail(
+                fault, ATTN_E_DTYPE, alike[i].name, "expected dtype %s like query, got %s",
+                attn_dtype_name(p->query.dtype), attn_dtype_name(alike[i].view->dtype));
     if (p->mask.data && p->mask.dtype != ATTN_BOOL && !is_float(p->mask.dtype))
         return attn_fail(fault, ATTN_E_DTYPE, "attn_mask",
                          "expected bool (True takes part) or a float dtype (added to the scores), "
-                         "got %s", attn_dtype_name(p->mask.dtype));
+                         "got %s",
+                         attn_dtype_name(p->mask.dtype));
     return ATTN_OK;
 }
 
@@ -94,14 +94,14 @@ static attn_status check_inputs(const attn_problem *p, attn_shape *shape, attn_f
 {
     const struct {
         const attn_view *view;
-        const char      *name;
+        const char *name;
     } input[] = {{&p->query, "query"}, {&p->key, "key"}, {&p->value, "value"}};
     attn_status status = ATTN_OK;
 
     for (int i = 0; i < 3; i++)
         if (input[i].view->data && input[i].view->axes < 2)
-            return attn_fail(fault, ATTN_E_SHAPE, input[i].name,
-                             "expected at least 2 axes, got %d", input[i].view->axes);
+            return attn_fail(fault, ATTN_E_SHAPE, input[i].name, "expected at least 2 axes, got %d",
+                             input[i].view->axes);
 
     const ptrdiff_t *query = p->query.dim + p->query.axes - 2;
     const ptrdiff_t *key = p->key.dim + p->key.axes - 2;
@@ -155,11 +155,14 @@ static attn_status check_options(const attn_problem *p, const attn_shape *shape,
 {
     const struct {
         const attn_view *view;
-        const char      *name;
-        int              after;
-    } option[] = {{&p->mask, "attn_mask", HEAD | QUERY | KEY}, {&p->q_offset, "q_offset", 0},
-                  {&p->alibi_slopes, "alibi_slopes", HEAD},    {&p->q_lens, "q_lens", 0},
-                  {&p->sinks, "sinks", HEAD},                  {&p->kv_lens, "kv_lens", 0}};
+        const char *name;
+        int after;
+    } option[] = {{&p->mask, "attn_mask", HEAD | QUERY | KEY},
+                  {&p->q_offset, "q_offset", 0},
+                  {&p->alibi_slopes, "alibi_slopes", HEAD},
+                  {&p->q_lens, "q_lens", 0},
+                  {&p->sinks, "sinks", HEAD},
+                  {&p->kv_lens, "kv_lens", 0}};
     ptrdiff_t dim[ATTN_MAX_AXES + 3];
 
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {

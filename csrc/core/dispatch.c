@@ -12,7 +12,7 @@ typedef void (*fill)(struct attn_kernels *table);
 /* By rank: a later one is better. */
 static const struct {
     const char *name;
-    fill        f32, f64;
+    fill f32, f64;
 } isa[] = {
     {"generic", attn_generic_f32, attn_generic_f64},
 #if defined(__x86_64__)
@@ -25,7 +25,7 @@ static const struct {
 enum { NUM_ISAS = sizeof isa / sizeof *isa };
 
 static struct attn_kernels table_f32, table_f64;
-static pthread_once_t      once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill_tables(void)
 {

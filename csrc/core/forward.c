@@ -50,8 +50,8 @@ static void drop(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     uint64_t row[MAX_TILE_LANES];
     for (int lane = 0; lane < plan->kernels->tile_lanes; lane++) {
         const int real = lane < tile->count ? lane : 0;
-        row[lane] = (uint64_t)((tile->flat_batch * shape->heads + tile->head[real])
-                               * shape->queries + tile->query[real]);
+        row[lane] = (uint64_t)((tile->flat_batch * shape->heads + tile->head[real]) * shape->queries
+                               + tile->query[real]);
     }
     plan->kernels->dropout(tile->scores, key, keys, tile->vectors, row, plan->problem->seed,
                            share < 1 ? (uint32_t)(share * 0x1p32) : UINT32_MAX);
@@ -85,8 +85,9 @@ bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
     const struct attn_plan *plan = tile->plan;
     begin_softmax(tile);
     if (plan->out.data)
-        memset(tile->out, 0, (size_t)plan->shape->value_features
-                                 * (size_t)plan->kernels->tile_lanes * plan->kernels->real_size);
+        memset(tile->out, 0,
+               (size_t)plan->shape->value_features * (size_t)plan->kernels->tile_lanes
+                   * plan->kernels->real_size);
 
     for (ptrdiff_t key = tile->start; key < tile->stop; key += plan->key_tile) {
         if (attn_job_stops(job, thread))

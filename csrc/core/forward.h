@@ -13,8 +13,8 @@ attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
 /* What a unit is given through job->context. */
 struct attn_units {
     const struct attn_plan *plan;
-    char                   *scratch; /* plan->scratch.size bytes for each thread */
-    void                   *context;
+    char *scratch; /* plan->scratch.size bytes for each thread */
+    void *context;
 };
 
 /* Passes over all keys of a tile: leaves max and sum of its softmax and, where the problem has a

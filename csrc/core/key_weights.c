@@ -8,9 +8,9 @@
 #include "number.h"
 
 struct column_sums {
-    char          *statistics; /* max and factor of each row: 2 reals */
+    char *statistics; /* max and factor of each row: 2 reals */
     struct operand sums;
-    ptrdiff_t      key_units;  /* key tiles of a head */
+    ptrdiff_t key_units; /* key tiles of a head */
 };
 
 static char *row_statistics(const struct column_sums *job, const struct tile *tile)
@@ -18,7 +18,8 @@ static char *row_statistics(const struct column_sums *job, const struct tile *ti
     const struct attn_plan *plan = tile->plan;
     const ptrdiff_t head = tile->flat_batch * plan->shape->heads + tile->first_head;
     return job->statistics
-           + (head * plan->shape->queries + tile->first_row) * 2 * (ptrdiff_t)plan->kernels->real_size;
+           + (head * plan->shape->queries + tile->first_row) * 2
+                 * (ptrdiff_t)plan->kernels->real_size;
 }
 
 static void statistics_unit(struct attn_job *job, ptrdiff_t unit, int thread)
@@ -73,8 +74,8 @@ static void sums_unit(struct attn_job *job, ptrdiff_t unit, int thread)
             add_queries(&tile, columns, key, keys);
     }
     k->sum_lanes(tile.out, keys);
-    struct attn_rows row = {.count = 1, .vectors = 1, .dtype = columns->sums.dtype,
-                            .step = columns->sums.col};
+    struct attn_rows row = {
+        .count = 1, .vectors = 1, .dtype = columns->sums.dtype, .step = columns->sums.col};
     row.row[0] = tile_base(&tile, &columns->sums, tile.first_head);
     k->unpack(&row, key, keys, tile.out, NULL);
 }

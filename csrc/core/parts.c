@@ -10,10 +10,10 @@
 
 /* What the parts of all tiles found, in the real type. */
 struct partials {
-    char     *memory;
-    ptrdiff_t lanes;      /* bytes of one real for each lane */
-    ptrdiff_t out;        /* bytes of the output of a part: rows × value features */
-    ptrdiff_t tile;       /* bytes of all parts of a tile: maxima, sums, outputs, each by part */
+    char *memory;
+    ptrdiff_t lanes; /* bytes of one real for each lane */
+    ptrdiff_t out;   /* bytes of the output of a part: rows × value features */
+    ptrdiff_t tile;  /* bytes of all parts of a tile: maxima, sums, outputs, each by part */
 };
 
 static char *maxima(const struct partials *p, ptrdiff_t tile) { return p->memory + tile * p->tile; }
@@ -38,7 +38,9 @@ static void save_rows(const struct tile *tile, char *to)
         memcpy(to, tile->out, (size_t)(tile->count * features * size));
         return;
     }
-    struct attn_rows rows = {.count = tile->count, .vectors = tile->vectors, .step = size,
+    struct attn_rows rows = {.count = tile->count,
+                             .vectors = tile->vectors,
+                             .step = size,
                              .dtype = size == sizeof(float) ? ATTN_F32 : ATTN_F64};
     for (int r = 0; r < rows.count; r++)
         rows.row[r] = to + r * features * size;

@@ -7,11 +7,11 @@
 #include "number.h"
 
 enum {
-    KEYS_PER_TILE = 96,               /* with 64 lanes of float: 24 KB of scores stay in L1 */
-    WIDENED_BYTES = 256 * 1024,       /* room for a widened tile of keys and of values */
-    UNITS_WANTED = 16,                /* with fewer the keys are split … */
-    LEAST_PART_KEYS = 1024,           /* … into parts of no less than this */
-    NUM_LANE_ARRAYS = 8,              /* struct tile's: max, sum, owed, … */
+    KEYS_PER_TILE = 96,         /* with 64 lanes of float: 24 KB of scores stay in L1 */
+    WIDENED_BYTES = 256 * 1024, /* room for a widened tile of keys and of values */
+    UNITS_WANTED = 16,          /* with fewer the keys are split … */
+    LEAST_PART_KEYS = 1024,     /* … into parts of no less than this */
+    NUM_LANE_ARRAYS = 8,        /* struct tile's: max, sum, owed, … */
 };
 static const double work_per_thread = 2e5; /* less does not pay for a wake-up */
 

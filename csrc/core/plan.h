@@ -9,9 +9,9 @@
 
 /* An array as the problem sees it: bytes to go for one step along each axis, 0 where it broadcasts. */
 struct operand {
-    char      *data;
+    char *data;
     attn_dtype dtype;
-    ptrdiff_t  batch[ATTN_MAX_AXES], head, row, col;
+    ptrdiff_t batch[ATTN_MAX_AXES], head, row, col;
 };
 
 /* The axes of an operand, from the right; leading axes come after these. */
@@ -27,28 +27,28 @@ struct scratch_layout {
  * query heads that share a key head, so that K and V are streamed once for the whole group: row r of
  * a head block is query r / tile_heads of its head r % tile_heads. */
 struct attn_plan {
-    const attn_problem        *problem;
-    const attn_shape          *shape;
+    const attn_problem *problem;
+    const attn_shape *shape;
     const struct attn_kernels *kernels;
     struct operand query, key, value, mask, alibi_slopes, sinks, q_offset, q_lens, kv_lens, out,
         weights, lse;
 
-    double    softcap;        /* 0 for none, or where raw scores are wanted */
-    double    factor;         /* of the scores: scale, over softcap where there is one */
-    ptrdiff_t group;          /* query heads per key head */
-    ptrdiff_t tile_heads;     /* group, or 1 */
-    ptrdiff_t head_blocks;    /* heads / tile_heads */
-    ptrdiff_t rows;           /* of a head block */
-    ptrdiff_t row_vectors;    /* that hold them */
-    ptrdiff_t tiles;          /* of a head block; row_vectors are spread evenly over them */
-    ptrdiff_t key_tile;       /* keys at a time, a multiple of 4 */
-    ptrdiff_t parts;          /* that the keys are split into, where there are few tiles */
-    ptrdiff_t part_keys;      /* keys of a part, a multiple of key_tile */
+    double softcap;        /* 0 for none, or where raw scores are wanted */
+    double factor;         /* of the scores: scale, over softcap where there is one */
+    ptrdiff_t group;       /* query heads per key head */
+    ptrdiff_t tile_heads;  /* group, or 1 */
+    ptrdiff_t head_blocks; /* heads / tile_heads */
+    ptrdiff_t rows;        /* of a head block */
+    ptrdiff_t row_vectors; /* that hold them */
+    ptrdiff_t tiles;       /* of a head block; row_vectors are spread evenly over them */
+    ptrdiff_t key_tile;    /* keys at a time, a multiple of 4 */
+    ptrdiff_t parts;       /* that the keys are split into, where there are few tiles */
+    ptrdiff_t part_keys;   /* keys of a part, a multiple of key_tile */
     ptrdiff_t units;
-    bool      few_rows;       /* fill no vector's half: the features go into the lanes instead */
-    bool      widen_key, widen_value; /* into scratch first: the product can't read them in place */
-    struct scratch_layout scratch;    /* in bytes */
-    double    work;           /* multiplications, roughly */
+    bool few_rows;               /* fill no vector's half: the features go into the lanes instead */
+    bool widen_key, widen_value; /* into scratch first: the product can't read them in place */
+    struct scratch_layout scratch; /* in bytes */
+    double work;                   /* multiplications, roughly */
 };
 
 /* Makes the plan; mixed: tiles may mix the heads of a group. false where its scratch would not fit

@@ -23,17 +23,17 @@ enum {
 };
 
 static struct {
-    pthread_mutex_t busy;      /* held by the caller whose job this is */
-    pthread_mutex_t lock;      /* guards sleeping and waking */
-    pthread_cond_t  wake, done;
-    int             workers;   /* that were made; only the holder of busy changes it */
-    atomic_bool     spin;      /* idle workers spin before they sleep */
-    unsigned        forks;     /* that lie between the first process and this one */
+    pthread_mutex_t busy; /* held by the caller whose job this is */
+    pthread_mutex_t lock; /* guards sleeping and waking */
+    pthread_cond_t wake, done;
+    int workers;      /* that were made; only the holder of busy changes it */
+    atomic_bool spin; /* idle workers spin before they sleep */
+    unsigned forks;   /* that lie between the first process and this one */
 
     struct attn_job *job;
-    atomic_uint      published; /* counts jobs: what idle workers watch */
-    atomic_int       seats;     /* that are still free in this job */
-    atomic_int       left;      /* workers that finished this job */
+    atomic_uint published; /* counts jobs: what idle workers watch */
+    atomic_int seats;      /* that are still free in this job */
+    atomic_int left;       /* workers that finished this job */
 } pool = {
     .busy = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -246,8 +246,7 @@ attn_status attn_pool_run(struct attn_job *job)
 
         const unsigned forks = pool.forks;
         work(job, 0);
-        if (pool.forks != forks
-            || !wait_for_workers(job, seats - atomic_exchange(&pool.seats, 0)))
+        if (pool.forks != forks || !wait_for_workers(job, seats - atomic_exchange(&pool.seats, 0)))
             return ATTN_E_CANCELLED;
         pool.job = NULL;
         pthread_mutex_unlock(&pool.busy);

@@ -14,14 +14,14 @@
 struct attn_job {
     /* Runs one unit; threads of one job have different numbers, the caller's is 0. */
     void (*unit)(struct attn_job *job, ptrdiff_t unit, int thread);
-    void      *context;
-    ptrdiff_t  units;
-    attn_run   run;
+    void *context;
+    ptrdiff_t units;
+    attn_run run;
 
     /* ---- */
-    _Atomic ptrdiff_t next;  /* unit to be taken */
-    atomic_bool       stop;
-    int64_t           asked; /* when the caller last asked run.poll, in ns */
+    _Atomic ptrdiff_t next; /* unit to be taken */
+    atomic_bool stop;
+    int64_t asked; /* when the caller last asked run.poll, in ns */
 };
 
 /* Runs all units; ATTN_OK, or ATTN_E_CANCELLED when run.poll ended it, with units left undone.

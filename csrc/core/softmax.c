@@ -12,11 +12,11 @@
 enum { KEYS_PER_TILE = 96 };
 
 struct rows_job {
-    const attn_view           *x, *out;
+    const attn_view *x, *out;
     const struct attn_kernels *kernels;
-    ptrdiff_t                  rows, cols;
-    char                      *scratch;
-    size_t                     scratch_size;
+    ptrdiff_t rows, cols;
+    char *scratch;
+    size_t scratch_size;
 };
 
 /* The addresses of rows [first, first + count), counted over all axes but the last. */
@@ -77,19 +77,21 @@ static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)
 attn_status attn_softmax(const attn_view *x, const attn_view *out, const attn_run *run)
 {
     const struct attn_kernels *k = attn_dispatch(x->dtype);
-    struct rows_job all = {.x = x, .out = out, .kernels = k, .rows = 1,
-                           .cols = x->dim[x->axes - 1]};
+    struct rows_job all = {
+        .x = x, .out = out, .kernels = k, .rows = 1, .cols = x->dim[x->axes - 1]};
     for (int axis = 0; axis < x->axes - 1; axis++)
         if (!product_fits(all.rows, x->dim[axis], &all.rows))
             return ATTN_E_MEMORY;
     if (all.rows == 0 || all.cols == 0)
         return ATTN_OK;
 
-    struct attn_job job = {.unit = softmax_unit, .context = &all, .run = *run,
+    struct attn_job job = {.unit = softmax_unit,
+                           .context = &all,
+                           .run = *run,
                            .units = divide_up(all.rows, k->tile_lanes)};
     const double work_per_element = 16;
-    job.run.threads = attn_plan_threads(
-        run, (double)all.rows * (double)all.cols * work_per_element, job.units);
+    job.run.threads = attn_plan_threads(run, (double)all.rows * (double)all.cols * work_per_element,
+                                        job.units);
     all.scratch_size = (KEYS_PER_TILE + 3) * (size_t)k->tile_lanes * k->real_size;
     all.scratch = attn_alloc(all.scratch_size * (size_t)job.run.threads);
     if (!all.scratch)

@@ -43,6 +43,7 @@ size_t attn_dtype_size(attn_dtype dtype)
 
 const char *attn_dtype_name(attn_dtype dtype)
 {
-    static const char *const name[] = {"bool", "float16", "bfloat16", "float32", "float64", "int64"};
+    static const char *const name[] = {"bool",    "float16", "bfloat16",
+                                       "float32", "float64", "int64"};
     return name[dtype];
 }

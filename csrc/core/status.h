@@ -8,8 +8,8 @@
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif
-attn_status attn_fail(attn_fault *fault, attn_status status, const char *argument,
-                      const char *format, ...);
+attn_status
+attn_fail(attn_fault *fault, attn_status status, const char *argument, const char *format, ...);
 
 /* A shape as Python writes it: "(2, 8, 64)", "(5,)", "()". */
 struct attn_shape_text {

@@ -70,9 +70,8 @@ static void carve_scratch(struct tile *tile, char *scratch)
     const struct scratch_layout *layout = &tile->plan->scratch;
     const size_t lane_bytes = (size_t)tile->plan->kernels->tile_lanes
                               * tile->plan->kernels->real_size;
-    void **const lane_array[] = {&tile->max,        &tile->sum,      &tile->owed,
-                                 &tile->factor,     &tile->distance, &tile->slope,
-                                 &tile->first_lane, &tile->end_lane};
+    void **const lane_array[] = {&tile->max,      &tile->sum,   &tile->owed,       &tile->factor,
+                                 &tile->distance, &tile->slope, &tile->first_lane, &tile->end_lane};
     tile->packed = scratch + layout->query;
     tile->scores = scratch + layout->scores;
     tile->bias = scratch + layout->bias;

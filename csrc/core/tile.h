@@ -9,18 +9,18 @@ struct tile {
     ptrdiff_t batch[ATTN_MAX_AXES]; /* index along each leading axis */
     ptrdiff_t flat_batch;
     ptrdiff_t first_head, kv_head;
-    ptrdiff_t first_row;            /* of the head block */
-    int       count, vectors;       /* rows here, and the vectors that hold them */
-    ptrdiff_t part;                 /* of the keys; the sinks stand before part 0 */
+    ptrdiff_t first_row; /* of the head block */
+    int count, vectors;  /* rows here, and the vectors that hold them */
+    ptrdiff_t part;      /* of the keys; the sinks stand before part 0 */
 
     /* Of each row: its head and query, its position, and the keys that masks by position (causal,
      * window, lengths) leave it: first <= key < end. */
     ptrdiff_t head[MAX_TILE_LANES], query[MAX_TILE_LANES];
-    int64_t   position[MAX_TILE_LANES], first[MAX_TILE_LANES], end[MAX_TILE_LANES];
+    int64_t position[MAX_TILE_LANES], first[MAX_TILE_LANES], end[MAX_TILE_LANES];
 
     /* The keys that any row sees lie in [start, stop), and all of [inner_start, inner_stop) is seen
      * by all rows. */
-    int64_t   start, stop, inner_start, inner_stop;
+    int64_t start, stop, inner_start, inner_stop;
 
     /* Scratch: tiles, and one real for each lane. */
     void *packed, *scores, *bias, *out, *key_rows, *value_rows; /* out: sums, without values */
@@ -47,7 +47,7 @@ void tile_rows(const struct tile *tile, const struct operand *operand, struct at
  * into scratch. Strides count reals. */
 struct key_rows {
     const void *data;
-    ptrdiff_t   row, col;
+    ptrdiff_t row, col;
 };
 struct key_rows tile_key_rows(struct tile *tile, const struct operand *operand, ptrdiff_t key,
                               ptrdiff_t keys);

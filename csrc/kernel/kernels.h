@@ -19,31 +19,31 @@
 
 /* Query rows in memory, an address for each: row[lane] + c * step is element c. */
 struct attn_rows {
-    char      *row[MAX_TILE_LANES];
-    int        count;     /* rows there; the lanes after them are filled with 0, or not stored */
-    int        vectors;   /* that hold them */
+    char *row[MAX_TILE_LANES];
+    int count;   /* rows there; the lanes after them are filled with 0, or not stored */
+    int vectors; /* that hold them */
     attn_dtype dtype;
-    ptrdiff_t  step;      /* bytes between elements */
+    ptrdiff_t step; /* bytes between elements */
 };
 
 /* A matrix in memory: element (r, c) is at data + r * row + c * col, both in bytes. */
 struct attn_matrix {
     const char *data;
-    attn_dtype  dtype;
-    ptrdiff_t   row, col;
+    attn_dtype dtype;
+    ptrdiff_t row, col;
 };
 
 struct attn_kernels {
     const char *isa;
-    int    lanes;       /* reals in a vector */
-    int    tile_lanes;  /* TILE_VECTORS * lanes */
+    int lanes;      /* reals in a vector */
+    int tile_lanes; /* TILE_VECTORS * lanes */
     size_t real_size;
 
     /* tile[c, lane] = row[lane][c] for c < cols: rows into lanes. A bool is 0 where False. */
     void (*pack)(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols);
     /* row[lane][c] = factor[lane] * tile[c, lane], and without factor just tile[c, lane]. */
-    void (*unpack)(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
-                   const void *tile, const void *factor);
+    void (*unpack)(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols, const void *tile,
+                   const void *factor);
     /* One real for each lane of a tile, from doubles and back. */
     void (*set_lanes)(void *lanes, const double *x);
     void (*get_lanes)(double *x, const void *lanes);

@@ -97,9 +97,9 @@ static inline __attribute__((always_inline)) void store_as(char *p, ptrdiff_t st
 
 static inline int at_most_lanes(ptrdiff_t n) { return n < LANES ? (int)n : LANES; }
 
-static inline __attribute__((always_inline)) void
-pack_as(real *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
-        const attn_dtype dtype)
+static inline __attribute__((always_inline)) void pack_as(real *tile, const struct attn_rows *rows,
+                                                          ptrdiff_t offset, ptrdiff_t cols,
+                                                          const attn_dtype dtype)
 {
     for (int j = 0; j < rows->vectors; j++)
         for (ptrdiff_t c = 0; c < cols; c += LANES) {
@@ -148,8 +148,8 @@ unpack_as(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols, const 
     }
 }
 
-static void unpack(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
-                   const void *tile, const void *factor)
+static void unpack(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols, const void *tile,
+                   const void *factor)
 {
     switch (rows->dtype) {
     case ATTN_F16: unpack_as(rows, offset, cols, tile, factor, ATTN_F16); break;
@@ -171,9 +171,9 @@ static void get_lanes(double *x, const void *lanes)
         x[lane] = (double)((const real *)lanes)[lane];
 }
 
-static inline __attribute__((always_inline)) void
-widen_as(real *to, const struct attn_matrix *from, ptrdiff_t rows, ptrdiff_t cols,
-         const attn_dtype dtype)
+static inline __attribute__((always_inline)) void widen_as(real *to, const struct attn_matrix *from,
+                                                           ptrdiff_t rows, ptrdiff_t cols,
+                                                           const attn_dtype dtype)
 {
     for (ptrdiff_t r = 0; r < rows; r++)
         for (ptrdiff_t c = 0; c < cols; c += LANES) {
@@ -205,8 +205,8 @@ narrow_as(const struct attn_rows *rows, ptrdiff_t cols, const real *from, const 
         for (ptrdiff_t c = 0; c < cols; c += LANES) {
             const int width = at_most_lanes(cols - c);
             const vec x = v_load_part(from + r * cols + c, width);
-            store_as(rows->row[r] + c * rows->step, rows->step, width,
-                     v_mul(x, v_set1(factor[r])), dtype);
+            store_as(rows->row[r] + c * rows->step, rows->step, width, v_mul(x, v_set1(factor[r])),
+                     dtype);
         }
 }
 

@@ -49,17 +49,17 @@ product_panel(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const re
                           factor, keep);
     else if (a_row == 1)
         for (; i + block <= rows; i += block)
-            product_block(c + i * TILE_LANES, a + i, 1, a_col, b, depth, block, vectors,
-                          factor, keep);
+            product_block(c + i * TILE_LANES, a + i, 1, a_col, b, depth, block, vectors, factor,
+                          keep);
     for (; i + 4 <= rows; i += 4)
-        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 4, vectors,
-                      factor, keep);
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 4, vectors, factor,
+                      keep);
     for (; i + 2 <= rows; i += 2)
-        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 2, vectors,
-                      factor, keep);
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 2, vectors, factor,
+                      keep);
     if (i < rows)
-        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 1, vectors,
-                      factor, keep);
+        product_block(c + i * TILE_LANES, a + i * a_row, a_row, a_col, b, depth, 1, vectors, factor,
+                      keep);
 }
 
 static void product_panels(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const real *b,

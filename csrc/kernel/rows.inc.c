@@ -6,8 +6,8 @@ enum { FEW_ROWS = 4, FEW_KEYS = 4 };
 
 /* scores[key, r] for a block of keys and rows, both constants where this is inlined. */
 static inline __attribute__((always_inline)) void
-score_block(real *scores, const real *key, ptrdiff_t key_row, const real *query,
-            ptrdiff_t features, const int keys, const int rows, real factor)
+score_block(real *scores, const real *key, ptrdiff_t key_row, const real *query, ptrdiff_t features,
+            const int keys, const int rows, real factor)
 {
     vec sum[FEW_KEYS][FEW_ROWS];
     for (int i = 0; i < keys; i++)
@@ -93,8 +93,8 @@ value_block(real *out, const real *value, ptrdiff_t value_row, const real *weigh
 }
 
 static inline __attribute__((always_inline)) void
-add_few_rows(real *out, const real *value, ptrdiff_t value_row, const real *weights,
-             ptrdiff_t keys, ptrdiff_t features, const int rows, const real *keep)
+add_few_rows(real *out, const real *value, ptrdiff_t value_row, const real *weights, ptrdiff_t keys,
+             ptrdiff_t features, const int rows, const real *keep)
 {
     ptrdiff_t c = 0;
     for (; c + 4 * LANES <= features; c += 4 * LANES)

@@ -39,8 +39,8 @@ static void alibi(void *scores, ptrdiff_t keys, int vectors, const void *distanc
     for (ptrdiff_t key = 0; key < keys; key++)
         for (int j = 0; j < vectors; j++) {
             real *s = (real *)scores + key * TILE_LANES + j * LANES;
-            const vec far = v_abs(v_sub(v_load((const real *)distance + j * LANES),
-                                        v_set1((real)key)));
+            const vec far = v_abs(
+                v_sub(v_load((const real *)distance + j * LANES), v_set1((real)key)));
             const vec slant = v_sub(v_zero(), v_load((const real *)slope + j * LANES));
             v_store(s, v_fma(slant, far, v_load(s)));
         }

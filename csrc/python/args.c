@@ -5,8 +5,7 @@
 
 static int wrong_type(const char *name, const char *wanted, PyObject *found)
 {
-    PyErr_Format(PyExc_TypeError, "%s: expected %s, got %s", name, wanted,
-                 Py_TYPE(found)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s: expected %s, got %s", name, wanted, Py_TYPE(found)->tp_name);
     return -1;
 }
 

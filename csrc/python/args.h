@@ -11,15 +11,15 @@ enum { MOST_HELD = 12, MOST_INTEGERS = 3 };
 
 /* One call: what it asks of the core, and the owner of every reference behind it. */
 struct call {
-    attn_problem   problem;
-    attn_shape     shape;
-    attn_fault     fault;
-    attn_run       run;
-    PyArrayObject *query;                   /* borrowed from held: gives results their type */
-    PyArrayObject *out, *weights, *lse;     /* owned */
-    int64_t        integer[MOST_INTEGERS];  /* where options that came as Python ints live */
-    int            num_integers, num_held;
-    PyObject      *held[MOST_HELD];
+    attn_problem problem;
+    attn_shape shape;
+    attn_fault fault;
+    attn_run run;
+    PyArrayObject *query;               /* borrowed from held: gives results their type */
+    PyArrayObject *out, *weights, *lse; /* owned */
+    int64_t integer[MOST_INTEGERS];     /* where options that came as Python ints live */
+    int num_integers, num_held;
+    PyObject *held[MOST_HELD];
 };
 
 void call_clear(struct call *call);

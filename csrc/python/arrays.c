@@ -44,8 +44,8 @@ static bool is_masked_array(PyObject *object)
 
 static int refuse_masked_array(const char *name)
 {
-    PyErr_Format(PyExc_TypeError, "%s: expected an array without a mask of its own, got MaskedArray",
-                 name);
+    PyErr_Format(PyExc_TypeError,
+                 "%s: expected an array without a mask of its own, got MaskedArray", name);
     return -1;
 }
 
@@ -132,9 +132,9 @@ int take_mask(struct call *call, PyObject *object, attn_view *view)
 static int take_copy(struct call *call, PyArrayObject *array, const char *name, int type_num,
                      attn_view *view)
 {
-    PyArrayObject *copy = (PyArrayObject *)PyArray_FromArray(
-        array, PyArray_DescrFromType(type_num),
-        NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY | NPY_ARRAY_FORCECAST);
+    PyArrayObject *copy = (PyArrayObject *)PyArray_FromArray(array, PyArray_DescrFromType(type_num),
+                                                             NPY_ARRAY_CARRAY | NPY_ARRAY_ENSURECOPY
+                                                                 | NPY_ARRAY_FORCECAST);
     if (!copy)
         return -1;
     hold(call, (PyObject *)copy);

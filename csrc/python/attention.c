@@ -5,8 +5,18 @@
 
 /* The masks and scales that every call takes, in this order. */
 enum option {
-    IS_CAUSAL, SCALE, ENABLE_GQA, Q_OFFSET, WINDOW, SOFTCAP, ALIBI_SLOPES, SINKS, Q_LENS, KV_LENS,
-    NUM_THREADS, NUM_OPTIONS
+    IS_CAUSAL,
+    SCALE,
+    ENABLE_GQA,
+    Q_OFFSET,
+    WINDOW,
+    SOFTCAP,
+    ALIBI_SLOPES,
+    SINKS,
+    Q_LENS,
+    KV_LENS,
+    NUM_THREADS,
+    NUM_OPTIONS
 };
 
 int expect_arguments(const char *function, Py_ssize_t found, Py_ssize_t wanted)
@@ -80,9 +90,9 @@ static PyArray_Descr *query_descr(const struct call *call)
 static int run(struct call *call, const attn_view *sums)
 {
     PyThreadState *state = release_gil(&call->run, &state);
-    const attn_status status =
-        sums ? attn_key_weights(&call->problem, &call->shape, sums, &call->run)
-             : attn_forward(&call->problem, &call->shape, &call->run);
+    const attn_status status = sums ? attn_key_weights(&call->problem, &call->shape, sums,
+                                                       &call->run)
+                                    : attn_forward(&call->problem, &call->shape, &call->run);
     PyEval_RestoreThread(state);
     if (status != ATTN_OK)
         raise_status(status, NULL);

@@ -40,7 +40,7 @@ static inline void half_store(void *p, float x)
         half = 0x7e00;
     else if (rest >= 0x477ff000) /* rounds to 65536 or more */
         half = 0x7c00;
-    else if (rest < 0x38800000)  /* subnormal: 0.5's last bit weighs 2^-24, so the sum rounds */
+    else if (rest < 0x38800000) /* subnormal: 0.5's last bit weighs 2^-24, so the sum rounds */
         half = half_to_bits(half_from_bits(rest) + 0.5f) - 0x3f000000;
     else
         half = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
