@@ -14,8 +14,8 @@ from glob import glob
 import numpy
 from setuptools import Extension, setup
 
-# Target regions in csrc/isa choose the instruction set, so no file needs flags of its own. Contraction
-# is stated, since compilers differ in their default and results would then too.
+# Target regions in csrc/isa choose the instruction set, so no file needs flags of its own.
+# Contraction is stated, since compilers differ in their default and results would then too.
 compile_args = [
     "-std=c11",
     "-O3",

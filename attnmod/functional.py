@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from attnmod import _core
+import attnmod._core as _core
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,7 @@ def scaled_dot_product_attention(
     out: NDArray[Any] | None = None,
     num_threads: int | None = None,
 ) -> Any:
-    """Softmax attention, ``softmax(scale * query @ key.T + mask) @ value``, without the L x S matrix.
+    """Softmax attention, ``softmax(scale * query @ key.T + mask) @ value``, in O(L + S) memory.
 
     Shapes: B batch, H query heads, G key/value heads, L queries, S keys, E features of queries and
     keys, Ev features of values. ``...`` is any number of leading axes (none too, 13 at most); they
@@ -65,12 +65,13 @@ def scaled_dot_product_attention(
     is_causal : bool
         Query i sees the keys j <= q_offset + i; together with attn_mask both hold.
     scale : float, optional
-        Of the scores; 1 / sqrt(E) by default. 0 and negative numbers are legal.
+        What the scores are multiplied by; 1 / sqrt(E) by default. 0 and negative numbers are legal.
     enable_gqa : bool
-        Let H be a multiple of G; head h then uses key head h // (H / G).
+        Let H be a multiple of G: head h then uses key head h // (H / G). Without it another G than
+        H is an error.
     q_offset : int or (...) int array
         The position of query 0 among the keys: ``S - L`` aligns a causal mask to the bottom right.
-    window : (left, right), optional
+    window : (left, right), each int or None, optional
         Position p sees the keys p - left <= j <= p + right. None or -1 leaves a side open.
     softcap : float, optional
         c: scores s become c tanh(s / c), before masks. None or 0 is off.
@@ -81,11 +82,12 @@ def scaled_dot_product_attention(
     q_lens, kv_lens : int or (...) int array, optional
         Queries and keys past these lengths do not take part.
     rng : int or numpy.random.Generator, optional
-        The seed of dropout, 0 <= rng < 2**64, or a generator from which it is drawn.
+        The seed of dropout, 0 <= rng < 2**64, or a generator from which it is drawn; None draws it
+        from the system.
     return_weights, return_lse : bool
-        Return these too.
+        Return (out, weights), (out, lse) or (out, weights, lse).
     out : (..., H, L, Ev) array, optional
-        Where to write the result: of its shape and dtype, any strides, sharing memory with no input.
+        Where to write the result: of its shape and dtype, any strides, no memory of an input.
     num_threads : int, optional
         `get_num_threads()` by default. The result has the same bits for any number.
 
@@ -109,9 +111,10 @@ def scaled_dot_product_attention(
     -----
     Vaswani et al., "Attention is all you need", 2017, equation 1. Sums are made in float32, and in
     float64 for float64. Memory is O(L + S). Order: scale, softcap, mask and ALiBi, softmax with
-    sinks, dropout, values. A NaN or infinity reaches the rows that see it and no others. Options come
-    from: GQA Ainslie et al. 2023, ALiBi Press et al. 2022, window Beltagy et al. 2020, softcap
-    Gemma 2 2024, sinks Xiao et al. 2024; the running softmax Milakov & Gimelshein 2018, Dao et al. 2022.
+    sinks, dropout, values. A NaN or infinity reaches the rows that see it and no others. Options
+    come from: GQA Ainslie et al. 2023, ALiBi Press et al. 2022, window Beltagy et al. 2020, softcap
+    Gemma 2 2024, sinks Xiao et al. 2024; the running softmax Milakov & Gimelshein 2018, Dao et al.
+    2022.
 
     Examples
     --------
@@ -123,13 +126,14 @@ def scaled_dot_product_attention(
            [0.33 , 0.67 ],
            [0.752, 0.752]])
     """
+    # In the order of the enumerations in csrc/python/attention.c.
     return _core.attention(
         query,
         key,
         value,
         attn_mask,
         dropout_p,
-        0 if rng is None and not dropout_p else _seed(rng),
+        _seed(rng, dropout_p),
         return_weights,
         return_lse,
         out,
@@ -147,19 +151,20 @@ def scaled_dot_product_attention(
     )
 
 
-def _seed(rng: int | np.random.Generator | None) -> int:
-    """The 64 bits that dropout is a function of."""
+def _seed(rng: int | np.random.Generator | None, dropout_p: float) -> int:
+    """The 64 bits that dropout is a function of; nothing is drawn where there is no dropout."""
+    no_dropout = isinstance(dropout_p, float) and dropout_p == 0
     if rng is None:
-        return int.from_bytes(os.urandom(8), "little")
-    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
-        if not 0 <= rng < 2**64:
-            raise ValueError(f"rng: expected a seed from 0 to 2**64 - 1, got {rng}")
-        return int(rng)
+        return 0 if no_dropout else int.from_bytes(os.urandom(8), "little")
     if isinstance(rng, np.random.Generator):
-        return int(rng.integers(2**64, dtype=np.uint64))
-    raise TypeError(
-        f"rng: expected an int, a numpy.random.Generator or None, got {type(rng).__name__}"
-    )
+        return 0 if no_dropout else int(rng.integers(2**64, dtype=np.uint64))
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)):
+        raise TypeError(
+            f"rng: expected an int, a numpy.random.Generator or None, got {type(rng).__name__}"
+        )
+    if not 0 <= rng < 2**64:
+        raise ValueError(f"rng: expected a seed from 0 to 2**64 - 1, got {rng}")
+    return int(rng)
 
 
 def attention_scores(
@@ -189,9 +194,8 @@ def attention_scores(
     stage : str
         "raw": scale * query @ key.T; "softcapped": after the softcap; "biased": after attn_mask,
         ALiBi and all masks, -inf where a key is masked; "weights": after the softmax.
-    attn_mask, is_causal, scale, enable_gqa, q_offset, window, softcap, alibi_slopes, sinks, q_lens, \
-kv_lens, num_threads
-        As in `scaled_dot_product_attention`.
+    attn_mask, is_causal, ... : optional
+        The other parameters are those of `scaled_dot_product_attention`.
 
     Returns
     -------
@@ -258,9 +262,8 @@ def key_weights(
     ----------
     query : (..., H, L, E) array
     key : (..., G, S, E) array
-    attn_mask, is_causal, scale, enable_gqa, q_offset, window, softcap, alibi_slopes, sinks, q_lens, \
-kv_lens, num_threads
-        As in `scaled_dot_product_attention`.
+    attn_mask, is_causal, ... : optional
+        The other parameters are those of `scaled_dot_product_attention`.
 
     Returns
     -------
@@ -404,9 +407,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 def _state(name: str, found: ArrayLike, dtypes: tuple[str, ...]) -> NDArray[Any]:
     """An array of one of these dtypes, contiguous: NumPy's exp rounds differently by strides."""
     if isinstance(found, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name}: expected an array without a mask of its own, got MaskedArray"
-        )
+        raise TypeError(f"{name}: expected an array without a mask of its own, got MaskedArray")
     array = np.asarray(found)
     if array.dtype.name not in dtypes:
         wanted = f"{', '.join(dtypes[:-1])} or {dtypes[-1]}"

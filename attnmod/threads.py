@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from attnmod import _core
+import attnmod._core as _core
 
 
 def get_num_threads() -> int:

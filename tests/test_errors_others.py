@@ -143,5 +143,5 @@ def test_scratch_that_no_memory_holds_is_a_memory_error(features):
 
 
 def test_what_numpy_refuses_is_refused_by_name():
-    with pytest.raises(ValueError, match="^key: expected an array, got what NumPy refuses: "):
+    with pytest.raises(ValueError, match=r"^key: expected an array, got what NumPy refuses: "):
         am.scaled_dot_product_attention(one(1, 1), [[1.0], [1.0, 2.0]], one(1, 1))

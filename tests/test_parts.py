@@ -1,4 +1,4 @@
-"""Few queries against many keys: the features lie in the lanes, and the keys are split and merged."""
+"""Few queries against many keys: features lie in the lanes, and keys are split and merged."""
 
 import numpy as np
 import pytest
