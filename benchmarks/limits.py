@@ -1,0 +1,122 @@
+"""FMA peak and read bandwidth, measured in the run whose times are compared with them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FLAGS = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
+TRIES = 3
+FMA_ROUNDS = 2_000_000  # some 20 ms
+READ_BYTES = 256 << 20  # more than any cache
+
+
+@dataclass
+class Limits:
+    """In units of 1e9 a second, the best seen so far, of one thread and of all threads of the run.
+
+    What a call reads again and again may stay in a cache, whose bandwidth is another:
+    read_again[bytes] is that of reading so many bytes repeatedly, with all threads.
+    """
+
+    threads: int
+    fma_one: float = 0.0
+    fma_all: float = 0.0
+    read_one: float = 0.0
+    read_all: float = 0.0
+    read_again: dict[int, float] = field(default_factory=dict)
+
+    def fma_peak(self, dtype: str) -> float:
+        """float64 has half the lanes; the smaller types are computed in float32."""
+        return self.fma_all / 2 if dtype == "float64" else self.fma_all
+
+    def __str__(self) -> str:
+        return (
+            f"FMA peak, float32: {self.fma_one:.0f} GF/s with 1 thread, {self.fma_all:.0f} with "
+            f"{self.threads}\nread bandwidth: {self.read_one:.1f} GB/s with 1 thread, "
+            f"{self.read_all:.1f} with {self.threads}"
+        )
+
+
+class Probe:
+    """Measures again at each call of `measure`, since a machine's clock moves during a run."""
+
+    def __init__(self, threads: int) -> None:
+        self.limits = Limits(threads)
+        self.library = _build()
+        self.data = np.ones(READ_BYTES // 4, np.float32)
+
+    def measure(self, bytes_again: int = 0) -> Limits | None:
+        """bytes_again asks for read_again of that size too."""
+        if self.library is None:
+            return None
+        best, threads = self.limits, self.limits.threads
+        read_again = partial(self._read, size=bytes_again)
+        for _ in range(TRIES):
+            best.fma_one = max(best.fma_one, self._rate(self._fma, 1))
+            best.fma_all = max(best.fma_all, best.fma_one, self._rate(self._fma, threads))
+            best.read_one = max(best.read_one, self._rate(self._read, 1))
+            best.read_all = max(best.read_all, best.read_one, self._rate(self._read, threads))
+            if bytes_again:
+                rate = max(best.read_again.get(bytes_again, 0.0), self._rate(read_again, threads))
+                best.read_again[bytes_again] = rate
+        return best
+
+    def _fma(self, thread: int, threads: int) -> float:
+        done: float = self.library.limits_fma(FMA_ROUNDS, ctypes.byref(ctypes.c_float()))
+        return done
+
+    def _read(self, thread: int, threads: int, size: int = READ_BYTES) -> float:
+        part = np.array_split(self.data[: size // 4], threads)[thread]
+        sink = ctypes.byref(ctypes.c_float())
+        done = 0.0
+        for _ in range(max(1, READ_BYTES // size)):
+            done += self.library.limits_read(part.ctypes.data, part.nbytes, sink)
+        return done
+
+    @staticmethod
+    def _rate(work: Callable[[int, int], float], threads: int) -> float:
+        """What `threads` threads do a nanosecond; ctypes gives up the GIL."""
+        start_line = threading.Barrier(threads)
+
+        def timed(thread: int) -> tuple[float, int, int]:
+            start_line.wait()
+            start = time.perf_counter_ns()
+            done = work(thread, threads)
+            return done, start, time.perf_counter_ns()
+
+        with ThreadPoolExecutor(threads) as pool:
+            done, starts, ends = zip(*pool.map(timed, range(threads)), strict=True)
+        return float(sum(done) / (max(ends) - min(starts)))
+
+
+def _build() -> Any:
+    """limits.c as a library, None without a compiler."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    source = Path(__file__).with_name("limits.c")
+    with tempfile.TemporaryDirectory() as folder:
+        target = str(Path(folder) / "limits.so")
+        command = [*compiler.split(), *FLAGS, str(source), "-o", target]
+        if subprocess.run(command, check=False).returncode != 0:
+            return None
+        library = ctypes.CDLL(target)
+    sink = ctypes.POINTER(ctypes.c_float)
+    library.limits_fma.restype = library.limits_read.restype = ctypes.c_double
+    library.limits_fma.argtypes = [ctypes.c_ssize_t, sink]
+    library.limits_read.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, sink]
+    return library
