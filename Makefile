@@ -95,7 +95,7 @@ warnings:
 	echo "no warnings from $(CROSS)"
 
 format:
-	clang-format -i $(LIBRARY) $(CHECKS) $(PYTHON_SOURCES) $(HEADERS)
+	clang-format -i $$(find csrc tests/c benchmarks -name '*.[ch]')
 
 clean:
 	rm -rf build/c
