@@ -38,7 +38,7 @@ if os.environ.get("ATTNMOD_COVERAGE"):
     link_args += ["--coverage"]
 if os.environ.get("ATTNMOD_DEBUG"):
     compile_args += ["-O0", "-g", "-UNDEBUG"]
-else:
+elif not sanitizers:
     link_args += ["-Wl,-x" if sys.platform == "darwin" else "-Wl,--strip-debug"]
 if os.environ.get("ATTNMOD_WERROR"):
     compile_args += ["-Werror"]

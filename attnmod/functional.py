@@ -58,7 +58,8 @@ def scaled_dot_product_attention(
         Of query's dtype, like value.
     value : (..., G, S, Ev) array
     attn_mask : array that broadcasts to (..., H, L, S), optional
-        bool: True takes part. float, of any float dtype: added to the scores; -inf masks.
+        bool: True takes part. float, of any float dtype: added to the scores, rounded to the type
+        of sums; -inf masks.
     dropout_p : float
         Share of the weights that is dropped, 0 to 1; the others are divided by 1 - dropout_p. The
         mask is a function of the seed and the place alone, the same at any number of threads.
@@ -76,7 +77,7 @@ def scaled_dot_product_attention(
     softcap : float, optional
         c: scores s become c tanh(s / c), before masks. None or 0 is off.
     alibi_slopes : (..., H) array, optional
-        Adds -slope * abs(p - j) to the scores.
+        Adds -slope * abs(p - j) to the scores. float32 resolves distances below 2**24.
     sinks : (..., H) array, optional
         A logit per head that joins the softmax's denominator and has no value.
     q_lens, kv_lens : int or (...) int array, optional
@@ -389,15 +390,15 @@ def merge_states(
 
     largest = np.maximum(lse_a, lse_b)
     shift = np.where(np.isneginf(largest), 0, largest)
-    weights = np.exp(lse_a - shift), np.exp(lse_b - shift)
-    total = weights[0] + weights[1]
-    out = np.zeros(out_a.shape, np.result_type(total, np.float32))
+    out = np.zeros(out_a.shape, np.result_type(out_a, lse_a, np.float32))
     with np.errstate(divide="ignore", invalid="ignore"):
+        weights = np.exp(lse_a - shift), np.exp(lse_b - shift)
+        total = weights[0] + weights[1]
         lse = shift + np.log(total)
-        for part, weight in zip((out_a, out_b), weights, strict=True):
-            # A part without keys has weight 0, and whatever it holds takes no part.
-            share = np.where(weight == 0, 0, weight / total)[..., None]
-            out += np.where(share == 0, 0, part.astype(out.dtype) * share)
+        for part, part_lse, weight in zip((out_a, out_b), (lse_a, lse_b), weights, strict=True):
+            # Whatever a part without keys holds takes no part.
+            product = part.astype(out.dtype) * (weight / total)[..., None]
+            out += np.where(np.isneginf(part_lse)[..., None], 0, product)
     return out.astype(out_a.dtype), lse.astype(lse_a.dtype)
 
 

@@ -1,8 +1,9 @@
 /* attn.h: everything a caller of the core may use.
  *
- * A call has two steps: attn_check says whether the problem makes sense and how large its results
- * are, attn_forward (or attn_key_weights, attn_softmax) computes them. Only the second allocates:
- * scratch, O(tile) per thread. Neither knows of Python, and neither writes to an input.
+ * A call checks first and computes then: attn_check says whether the problem makes sense and how large
+ * its results are, attn_check_values looks at the few numbers that have a range, and attn_forward (or
+ * attn_key_weights, attn_softmax) computes. Only the last allocates: scratch that does not grow with
+ * L or S, but for attn_key_weights two numbers a query. None knows of Python or writes to an input.
  *
  * Shapes: B batch (any number of leading axes), H query heads, G key/value heads, L queries, S keys,
  * E features of a query and a key, Ev features of a value. */
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #define ATTN_MAX_AXES 16
+#define ATTN_MAX_THREADS 1024
 
 typedef enum { ATTN_BOOL, ATTN_F16, ATTN_BF16, ATTN_F32, ATTN_F64, ATTN_I64 } attn_dtype;
 
@@ -83,13 +85,13 @@ typedef struct {
     void *context;
 } attn_run;
 
-/* Checks types, shapes and overflow of the inputs and of the results that are there. Reads no array
- * data. On failure *fault names the argument. */
+/* Checks types, shapes and overflow of the inputs, and of out if it is there; the caller makes weights
+ * and lse of the right shape. Reads no array data. On failure *fault names the argument. */
 attn_status attn_check(const attn_problem *problem, attn_shape *shape, attn_fault *fault);
 
-/* Checks the values of q_lens and kv_lens, for which it reads these two. */
-attn_status attn_check_lengths(const attn_problem *problem, const attn_shape *shape,
-                               attn_fault *fault);
+/* Checks the values of q_lens, kv_lens and alibi_slopes, for which it reads these. */
+attn_status attn_check_values(const attn_problem *problem, const attn_shape *shape,
+                              attn_fault *fault);
 
 /* Computes out, lse and weights, those that are there. */
 attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, const attn_run *run);

@@ -255,3 +255,15 @@ def test_everything_at_once():
         q_offset=np.array([80, 93, 120]), window=(70, 5), softcap=8.0, alibi_slopes=[0.01] * 6,
         sinks=normal(6), q_lens=[37, 20, 0], kv_lens=np.array([130, 99, 64]),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 3), (2, 4, 0), (0, 4, 3)])
+def test_empty_out_is_taken(shape):
+    heads, queries, features = shape
+    query, key, value = (
+        np.ones((heads, queries, 3)),
+        np.ones((heads, 5, 3)),
+        np.ones((heads, 5, features)),
+    )
+    out = np.empty(shape)
+    assert am.scaled_dot_product_attention(query, key, value, out=out) is out

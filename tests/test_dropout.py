@@ -152,3 +152,13 @@ def test_generator_gives_one_number_as_the_seed():
 def test_without_rng_every_call_draws_a_seed_of_its_own():
     arrays = make_qkv(2, queries=20, keys=40)
     assert not np.array_equal(kept(*arrays, dropout_p=0.5), kept(*arrays, dropout_p=0.5))
+
+
+def test_generator_moves_on_only_where_there_is_dropout():
+    arrays = make_qkv(1, queries=2, keys=3)
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    am.scaled_dot_product_attention(*arrays, dropout_p=0.0, rng=rng)
+    assert rng.bit_generator.state == before
+    am.scaled_dot_product_attention(*arrays, dropout_p=0.1, rng=rng)
+    assert rng.bit_generator.state != before

@@ -111,15 +111,15 @@ VALUES = {
     "infinite scale": ({"scale": -INF}, "scale: expected a finite number, got -inf"),
     "negative softcap": (
         {"softcap": -1.0},
-        "softcap: expected a positive finite number, or 0 or None for none, got -1",
+        "softcap: expected a positive number that float32 holds, or 0 or None for none, got -1",
     ),
     "nan softcap": (
         {"softcap": NAN},
-        "softcap: expected a positive finite number, or 0 or None for none, got nan",
+        "softcap: expected a positive number that float32 holds, or 0 or None for none, got nan",
     ),
     "infinite softcap": (
         {"softcap": INF},
-        "softcap: expected a positive finite number, or 0 or None for none, got inf",
+        "softcap: expected a positive number that float32 holds, or 0 or None for none, got inf",
     ),
     "negative dropout": (
         {"dropout_p": -0.5},
@@ -151,6 +151,26 @@ VALUES = {
         "window: expected a pair (left, right), got 3 numbers",
     ),
     "scale beyond any float": ({"scale": 10**400}, "scale: expected a finite number, got inf"),
+    "scale beyond float32": (
+        {"scale": 1e39},
+        "scale: expected a finite number that float32 holds, got 1e+39",
+    ),
+    "softcap beyond float32": (
+        {"softcap": 1e39},
+        "softcap: expected a positive number that float32 holds, or 0 or None for none, got 1e+39",
+    ),
+    "softcap too small for float32": (
+        {"softcap": 1e-40},
+        "softcap: expected a positive number that float32 holds, or 0 or None for none, got 1e-40",
+    ),
+    "nan slope": (
+        {"alibi_slopes": [np.nan] * 8},
+        "alibi_slopes: expected finite numbers that float32 holds, got nan",
+    ),
+    "slope beyond float32": (
+        {"alibi_slopes": [0.5] * 7 + [-1e39]},
+        "alibi_slopes: expected finite numbers that float32 holds, got -1e+39",
+    ),
     "offset beyond 64 bits": (
         {"q_offset": 2**63},
         "q_offset: expected an integer of 64 bits, got 9223372036854775808",

@@ -88,6 +88,20 @@ TYPES = {
     **{f"{type(x).__name__} as num_threads": (
         {"num_threads": x}, f"num_threads: expected an int of at least 1, got {type(x).__name__}",
     ) for x in [1.5, "2", True]},
+    "array as num_threads": (
+        {"num_threads": np.array([2])},
+        "num_threads: expected an int of at least 1, got numpy.ndarray",
+    ),
+    "number in an array as window": (
+        {"window": np.array(5)}, "window: expected a pair (left, right), got numpy.ndarray",
+    ),
+    "matrix as window": (
+        {"window": np.zeros((2, 2), int)},
+        "window: expected a pair (left, right), got numpy.ndarray",
+    ),
+    "bytes as window": (
+        {"window": bytearray(b"ab")}, "window: expected a pair (left, right), got bytearray",
+    ),
     **{f"{type(rng).__name__} as rng": (
         {"rng": rng},
         f"rng: expected an int, a numpy.random.Generator or None, got {type(rng).__name__}",

@@ -275,3 +275,10 @@ def test_poison_in_uninitialised_padding_of_a_batch_does_not_leak():
         query[batch, :, length:] = NAN
     out = check(query, key, value, kv_lens=lens, q_lens=np.minimum(lens, 70))
     assert np.isfinite(out).all()
+
+
+def test_masked_key_stays_masked_however_steep_its_slope():
+    query, key, value = make_qkv(1, queries=3, keys=6)
+    for mask in (np.arange(6) < 2, np.where(np.arange(6) < 2, 0.0, -np.inf)):
+        check(query, key, value, mask, alibi_slopes=[1e38])
+        check(query, key, value, mask, alibi_slopes=[-1e38])

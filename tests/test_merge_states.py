@@ -159,3 +159,17 @@ def test_small_dtypes_keep_their_dtype_beside_a_float32_lse(dtype):
     out, lse = am.merge_states(*states)
     assert out.dtype == dtype_named(dtype)
     assert lse.dtype == np.float32
+
+
+def test_wide_outs_keep_their_precision_beside_narrow_lses():
+    a = normal(3, 4, dtype="float64"), np.zeros(3, np.float32)
+    b = normal(3, 4, dtype="float64", seed=1), np.zeros(3, np.float32)
+    out, _ = am.merge_states(*a, *b)
+    assert np.array_equal(out, (a[0] + b[0]) / 2)
+
+
+def test_nan_of_a_part_whose_weight_vanishes_is_still_seen():
+    out, _ = am.merge_states(
+        np.ones((1, 2)), np.zeros(1), np.full((1, 2), np.nan), np.array([-800.0])
+    )
+    assert np.isnan(out).all()

@@ -54,7 +54,11 @@ void *attn_alloc(size_t size)
 void attn_free(void *memory)
 {
     union block *block = memory ? (union block *)memory - 1 : NULL;
-    if (block && block->size <= LARGEST_SPARE)
-        block = atomic_exchange(&spare, block);
+    if (block && block->size <= LARGEST_SPARE) {
+        union block *other = atomic_exchange(&spare, block);
+        if (other && other->size > block->size) /* the larger one serves more calls */
+            other = atomic_exchange(&spare, other);
+        block = other;
+    }
     free(block);
 }

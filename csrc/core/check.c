@@ -2,10 +2,21 @@
  * reader of the call would make them; nothing below this file validates anything.
  *
  * Views are aligned from the right, as NumPy broadcasts: …, head, row, column. */
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "number.h"
 #include "status.h"
+
+/* Sums are made in float32, for float64 in float64: what they are made with has to be a finite number
+ * there too. */
+static const char *sum_name(attn_dtype dtype) { return dtype == ATTN_F64 ? "float64" : "float32"; }
+
+static bool holds(attn_dtype dtype, double x)
+{
+    return isfinite(x) && (dtype == ATTN_F64 || fabs(x) <= FLT_MAX);
+}
 
 static bool is_float(attn_dtype dtype) { return dtype >= ATTN_F16 && dtype <= ATTN_F64; }
 
@@ -125,7 +136,7 @@ static attn_status check_inputs(const attn_problem *p, attn_shape *shape, attn_f
 /* The shape of a result or of what broadcasts to it: the leading axes, and which of the others. */
 enum axes_after { HEAD = 1, QUERY = 2, KEY = 4, FEATURE = 8 };
 
-static int expected_dims(const attn_shape *shape, int after, ptrdiff_t dim[ATTN_MAX_AXES + 3])
+static int expected_dims(const attn_shape *shape, int after, ptrdiff_t dim[ATTN_MAX_AXES])
 {
     int axes = 0;
     for (; axes < shape->batch_axes; axes++)
@@ -163,7 +174,7 @@ static attn_status check_options(const attn_problem *p, const attn_shape *shape,
                   {&p->q_lens, "q_lens", 0},
                   {&p->sinks, "sinks", HEAD},
                   {&p->kv_lens, "kv_lens", 0}};
-    ptrdiff_t dim[ATTN_MAX_AXES + 3];
+    ptrdiff_t dim[ATTN_MAX_AXES];
 
     for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
         if (!option[i].view->data)
@@ -175,13 +186,14 @@ static attn_status check_options(const attn_problem *p, const attn_shape *shape,
                              attn_shape_text(dim, axes).text,
                              attn_shape_text(option[i].view->dim, option[i].view->axes).text);
     }
-    if (p->scaled && !isfinite(p->scale))
-        return attn_fail(fault, ATTN_E_VALUE, "scale", "expected a finite number, got %g",
-                         p->scale);
-    if (!(p->softcap >= 0) || isinf(p->softcap))
+    if (p->scaled && !holds(p->query.dtype, p->scale))
+        return attn_fail(fault, ATTN_E_VALUE, "scale", "expected a finite number%s, got %g",
+                         isfinite(p->scale) ? " that float32 holds" : "", p->scale);
+    const double least_cap = p->query.dtype == ATTN_F64 ? DBL_MIN : FLT_MIN;
+    if (!holds(p->query.dtype, p->softcap) || (p->softcap != 0 && p->softcap < least_cap))
         return attn_fail(fault, ATTN_E_VALUE, "softcap",
-                         "expected a positive finite number, or 0 or None for none, got %g",
-                         p->softcap);
+                         "expected a positive number that %s holds, or 0 or None for none, got %g",
+                         sum_name(p->query.dtype), p->softcap);
     if (!(p->dropout >= 0 && p->dropout <= 1))
         return attn_fail(fault, ATTN_E_VALUE, "dropout_p", "expected a number from 0 to 1, got %g",
                          p->dropout);
@@ -196,7 +208,7 @@ static attn_status check_options(const attn_problem *p, const attn_shape *shape,
 static attn_status check_size(const attn_shape *shape, int after, const char *what,
                               attn_fault *fault)
 {
-    ptrdiff_t dim[ATTN_MAX_AXES + 3], size = 8;
+    ptrdiff_t dim[ATTN_MAX_AXES], size = 8;
     const int axes = expected_dims(shape, after, dim);
     for (int axis = 0; axis < axes; axis++)
         if (!product_fits(size, dim[axis], &size))
@@ -210,7 +222,7 @@ static attn_status check_results(const attn_problem *p, const attn_shape *shape,
 {
     if (!p->out.data)
         return ATTN_OK;
-    ptrdiff_t dim[ATTN_MAX_AXES + 3];
+    ptrdiff_t dim[ATTN_MAX_AXES];
     const int axes = expected_dims(shape, HEAD | QUERY | FEATURE, dim);
     bool same = p->out.axes == axes;
     for (int axis = 0; same && axis < axes; axis++)
@@ -242,10 +254,9 @@ attn_status attn_check(const attn_problem *p, attn_shape *shape, attn_fault *fau
     return status;
 }
 
-/* Whether every number of an int64 array is a length from 0 to most. Broadcast axes are walked as
- * they come: the array itself has no more elements than that. */
-static attn_status check_range(const attn_view *view, ptrdiff_t most, const char *name,
-                               attn_fault *fault)
+/* Whether all numbers of an int64 or float64 array lie between least and largest. */
+static attn_status check_range(const attn_view *view, const char *name, double least_number,
+                               double largest, const char *wanted, attn_fault *fault)
 {
     ptrdiff_t count = 1;
     for (int axis = 0; axis < view->axes; axis++)
@@ -257,20 +268,40 @@ static attn_status check_range(const attn_view *view, ptrdiff_t most, const char
             at += rest % view->dim[axis] * view->stride[axis];
             rest /= view->dim[axis];
         }
-        const int64_t length = *(const int64_t *)(const void *)at;
-        if (length < 0 || length > most)
-            return attn_fail(fault, ATTN_E_VALUE, name, "expected lengths from 0 to %td, got %lld",
-                             most, (long long)length);
+        const bool integer = view->dtype == ATTN_I64;
+        const int64_t whole = integer ? *(const int64_t *)(const void *)at : 0;
+        const double number = integer ? (double)whole : *(const double *)(const void *)at;
+        if (number >= least_number && number <= largest)
+            continue;
+        if (integer)
+            return attn_fail(fault, ATTN_E_VALUE, name, "expected %s, got %lld", wanted,
+                             (long long)whole);
+        return attn_fail(fault, ATTN_E_VALUE, name, "expected %s, got %g", wanted, number);
     }
     return ATTN_OK;
 }
 
-attn_status attn_check_lengths(const attn_problem *p, const attn_shape *shape, attn_fault *fault)
+static attn_status check_lengths(const attn_view *view, const char *name, ptrdiff_t longest,
+                                 attn_fault *fault)
 {
-    attn_status status = ATTN_OK;
-    if (p->q_lens.data)
-        status = check_range(&p->q_lens, shape->queries, "q_lens", fault);
-    if (status == ATTN_OK && p->kv_lens.data)
-        status = check_range(&p->kv_lens, shape->keys, "kv_lens", fault);
-    return status;
+    char wanted[64];
+    if (!view->data)
+        return ATTN_OK;
+    snprintf(wanted, sizeof wanted, "lengths from 0 to %td", longest);
+    return check_range(view, name, 0, (double)longest, wanted, fault);
+}
+
+attn_status attn_check_values(const attn_problem *p, const attn_shape *shape, attn_fault *fault)
+{
+    attn_status status = check_lengths(&p->q_lens, "q_lens", shape->queries, fault);
+    if (status == ATTN_OK)
+        status = check_lengths(&p->kv_lens, "kv_lens", shape->keys, fault);
+    if (status != ATTN_OK)
+        return status;
+    if (!p->alibi_slopes.data)
+        return ATTN_OK;
+    const bool wide = p->query.dtype == ATTN_F64;
+    const double largest = wide ? DBL_MAX : FLT_MAX;
+    return check_range(&p->alibi_slopes, "alibi_slopes", -largest, largest,
+                       wide ? "finite numbers" : "finite numbers that float32 holds", fault);
 }

@@ -9,14 +9,25 @@
 #if defined(__linux__)
 #include <sched.h>
 #endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#if defined(__x86_64__)
+/* Not all compilers' __builtin_cpu_supports know this one. */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+#endif
 
 bool attn_cpu_has(const char *isa)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (strcmp(isa, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-               && __builtin_cpu_supports("avx"); /* F16C came before AVX2 on every CPU */
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     if (strcmp(isa, "avx512") == 0)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
                && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
@@ -93,8 +104,7 @@ static long long cgroup_processors(void)
                 least = least == 0 || count < least ? count : least;
             }
             char *slash = strrchr(path, '/');
-            if (slash)
-                *slash = '\0';
+            *(slash ? slash : path) = '\0';
         }
     }
     return least;

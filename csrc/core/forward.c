@@ -70,7 +70,7 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 
     const struct key_rows v = tile_key_rows(tile, &plan->value, key, keys);
     const void *seen = NULL;
-    if (masked && !k->finite(v.data, v.row, v.col, keys, plan->shape->value_features)) {
+    if (masked && !k->all_finite(v.data, v.row, v.col, keys, plan->shape->value_features)) {
         memcpy(tile->bias, tile->scores, (size_t)keys * (size_t)k->tile_lanes * k->real_size);
         seen = tile->bias;
     }
@@ -201,8 +201,9 @@ attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
 /* Whether there is any element to compute. */
 static bool has_results(const attn_problem *p, const attn_shape *shape)
 {
-    return (p->out.data && shape->value_features > 0) || (p->weights.data && shape->keys > 0)
-           || p->lse.data;
+    return shape->batches > 0 && shape->heads > 0 && shape->queries > 0
+           && ((p->out.data && shape->value_features > 0) || (p->weights.data && shape->keys > 0)
+               || p->lse.data);
 }
 
 attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, const attn_run *run)

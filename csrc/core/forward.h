@@ -21,7 +21,7 @@ struct attn_units {
  * result, the unscaled output in tile->out. False when the job stops. */
 bool attn_attend(struct tile *tile, struct attn_job *job, int thread);
 
-/* tile->factor = (what dropout multiplies a weight by) / sum for each lane, 0 where no key was seen. */
+/* tile->factor = (what dropout multiplies a weight by) / sum for each lane, 0 where the sum is 0. */
 void attn_divide_by_sum(struct tile *tile);
 
 /* Stores the tile's rows of the log-sum-exp. */

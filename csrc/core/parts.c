@@ -72,6 +72,7 @@ static void weigh_parts(struct tile *tile, char *max, const char *sum, ptrdiff_t
     for (int lane = 0; lane < k->tile_lanes; lane++)
         all[lane] = -INFINITY;
     k->set_lanes(tile->max, all);
+    k->set_lanes(tile->sum, all);
     k->softmax_step(max, plan->parts, TILE_VECTORS, tile->max, tile->sum, tile->owed);
 
     memset(all, 0, sizeof all);

@@ -11,7 +11,6 @@ enum {
     WIDENED_BYTES = 256 * 1024, /* room for a widened tile of keys and of values */
     UNITS_WANTED = 16,          /* with fewer the keys are split … */
     LEAST_PART_KEYS = 1024,     /* … into parts of no less than this */
-    NUM_LANE_ARRAYS = 8,        /* struct tile's: max, sum, owed, … */
 };
 static const double work_per_thread = 2e5; /* less does not pay for a wake-up */
 

@@ -18,7 +18,8 @@ struct operand {
 enum { AXIS_HEAD = 1, AXIS_ROW = 2, AXIS_COL = 4 };
 struct operand operand_of(const attn_view *view, int axes, const attn_shape *shape);
 
-/* Where each part of a thread's scratch begins. */
+/* Where each part of a thread's scratch begins. lanes: arrays of one real for each lane. */
+enum { NUM_LANE_ARRAYS = 8 };
 struct scratch_layout {
     ptrdiff_t query, scores, bias, out, key, value, lanes, size;
 };
@@ -45,8 +46,8 @@ struct attn_plan {
     ptrdiff_t parts;       /* that the keys are split into, where there are few tiles */
     ptrdiff_t part_keys;   /* keys of a part, a multiple of key_tile */
     ptrdiff_t units;
-    bool few_rows;               /* fill no vector's half: the features go into the lanes instead */
-    bool widen_key, widen_value; /* into scratch first: the product can't read them in place */
+    bool few_rows; /* fill at most half a vector: the features go into the lanes instead */
+    bool widen_key, widen_value;   /* into scratch first: the product can't read them in place */
     struct scratch_layout scratch; /* in bytes */
     double work;                   /* multiplications, roughly */
 };

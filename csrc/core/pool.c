@@ -16,7 +16,7 @@
 #include "cpu.h"
 
 enum {
-    MOST_WORKERS = 1023,
+    MOST_WORKERS = ATTN_MAX_THREADS - 1,
     STACK_BYTES = 512 * 1024,
     POLL_NS = 50 * 1000 * 1000,
     SPIN_NS = 50 * 1000,
@@ -66,7 +66,7 @@ static void relax(void)
 
 bool attn_job_stops(struct attn_job *job, int thread)
 {
-    if (thread == 0 && job->run.poll) {
+    if (thread == 0 && job->run.poll && !atomic_load(&job->stop)) {
         const int64_t time = now();
         if (time - job->asked >= POLL_NS) {
             job->asked = time;
@@ -119,6 +119,7 @@ static void *worker(void *first_seen)
         const int seat = take_seat();
         if (seat == 0)
             continue;
+        fesetenv(&pool.job->environment);
         work(pool.job, seat);
         pthread_mutex_lock(&pool.lock);
         atomic_fetch_add(&pool.left, 1);
@@ -167,14 +168,17 @@ static void start(void)
 }
 
 /* Makes workers until there are `wanted`, or until the system gives no more. They block all
- * signals, which thus reach the program's own threads. */
+ * signals but their own faults, which thus reach the program's own threads. */
 static void hire(int wanted)
 {
     pthread_attr_t attributes;
+    static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
     sigset_t all, before;
     if (pool.workers >= wanted)
         return;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++)
+        sigdelset(&all, fault[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -235,6 +239,7 @@ attn_status attn_pool_run(struct attn_job *job)
         work(job, 0);
     } else {
         hire(helpers);
+        fegetenv(&job->environment);
         pool.job = job;
         atomic_store(&pool.left, 0);
         const int seats = helpers < pool.workers ? helpers : pool.workers;

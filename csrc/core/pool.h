@@ -9,6 +9,8 @@
 #ifndef ATTN_POOL_H
 #define ATTN_POOL_H
 
+#include <fenv.h>
+
 #include "../attn.h"
 
 struct attn_job {
@@ -21,14 +23,15 @@ struct attn_job {
     /* ---- */
     _Atomic ptrdiff_t next; /* unit to be taken */
     atomic_bool stop;
-    int64_t asked; /* when the caller last asked run.poll, in ns */
+    fenv_t environment; /* the caller's, for its helpers: rounding and subnormals are its choice */
+    int64_t asked;      /* when the caller last asked run.poll, in ns */
 };
 
 /* Runs all units; ATTN_OK, or ATTN_E_CANCELLED when run.poll ended it, with units left undone.
  * The fields above the line are the caller's, those below are set here. */
 attn_status attn_pool_run(struct attn_job *job);
 
-/* Whether a unit should return early. To be asked every few ms at most: this is also where the
+/* Whether a unit should return early. To be asked at least every few ms: this is also where the
  * calling thread asks run.poll. */
 bool attn_job_stops(struct attn_job *job, int thread);
 

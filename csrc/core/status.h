@@ -5,10 +5,7 @@
 #include "../attn.h"
 
 /* Fills *fault with the printf-style text and returns status, so that a check can end in one line. */
-#if defined(__GNUC__)
-__attribute__((format(printf, 4, 5)))
-#endif
-attn_status
+__attribute__((format(printf, 4, 5))) attn_status
 attn_fail(attn_fault *fault, attn_status status, const char *argument, const char *format, ...);
 
 /* A shape as Python writes it: "(2, 8, 64)", "(5,)", "()". */

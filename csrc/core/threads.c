@@ -5,8 +5,6 @@
 #include "../attn.h"
 #include "cpu.h"
 
-enum { MOST_THREADS = 1024 };
-
 static atomic_int chosen; /* 0: not yet */
 
 /* The first number of an environment variable ("4", or "4,2" as OpenMP writes nested levels); 0 for
@@ -18,20 +16,25 @@ static int from_environment(const char *name)
     const long number = text ? strtol(text, &end, 10) : 0;
     if (!text || end == text || (*end != '\0' && *end != ',') || number < 1)
         return 0;
-    return number < MOST_THREADS ? (int)number : MOST_THREADS;
+    return number < ATTN_MAX_THREADS ? (int)number : ATTN_MAX_THREADS;
 }
 
 int attn_get_threads(void)
 {
-    int threads = chosen;
-    if (threads == 0)
-        threads = from_environment("ATTNMOD_NUM_THREADS");
+    int threads = chosen, none = 0;
+    if (threads != 0)
+        return threads;
+    threads = from_environment("ATTNMOD_NUM_THREADS");
     if (threads == 0)
         threads = from_environment("OMP_NUM_THREADS");
     if (threads == 0)
         threads = attn_cpu_count();
-    chosen = threads;
-    return threads;
+    threads = threads < ATTN_MAX_THREADS ? threads : ATTN_MAX_THREADS;
+    /* Whoever set the number meanwhile has said what it shall be. */
+    return atomic_compare_exchange_strong(&chosen, &none, threads) ? threads : none;
 }
 
-void attn_set_threads(int threads) { chosen = threads < MOST_THREADS ? threads : MOST_THREADS; }
+void attn_set_threads(int threads)
+{
+    chosen = threads < ATTN_MAX_THREADS ? threads : ATTN_MAX_THREADS;
+}

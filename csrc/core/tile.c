@@ -70,16 +70,27 @@ static void carve_scratch(struct tile *tile, char *scratch)
     const struct scratch_layout *layout = &tile->plan->scratch;
     const size_t lane_bytes = (size_t)tile->plan->kernels->tile_lanes
                               * tile->plan->kernels->real_size;
-    void **const lane_array[] = {&tile->max,      &tile->sum,   &tile->owed,       &tile->factor,
-                                 &tile->distance, &tile->slope, &tile->first_lane, &tile->end_lane};
+    void **const lane_array[NUM_LANE_ARRAYS] = {&tile->max,        &tile->sum,      &tile->owed,
+                                                &tile->factor,     &tile->distance, &tile->slope,
+                                                &tile->first_lane, &tile->end_lane};
     tile->packed = scratch + layout->query;
     tile->scores = scratch + layout->scores;
     tile->bias = scratch + layout->bias;
     tile->out = scratch + layout->out;
     tile->key_rows = scratch + layout->key;
     tile->value_rows = scratch + layout->value;
-    for (size_t i = 0; i < sizeof lane_array / sizeof *lane_array; i++)
+    for (size_t i = 0; i < NUM_LANE_ARRAYS; i++)
         *lane_array[i] = scratch + layout->lanes + i * lane_bytes;
+}
+
+static void find_slopes(struct tile *tile)
+{
+    double slope[MAX_TILE_LANES] = {0};
+    for (int lane = 0; lane < tile->count; lane++) {
+        const char *at = tile_base(tile, &tile->plan->alibi_slopes, tile->head[lane]);
+        slope[lane] = *(const double *)(const void *)at;
+    }
+    tile->plan->kernels->set_lanes(tile->slope, slope);
 }
 
 static void pack_queries(struct tile *tile)
@@ -132,6 +143,8 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
     }
     find_ranges(tile);
 
+    if (plan->alibi_slopes.data)
+        find_slopes(tile);
     pack_queries(tile);
 }
 
@@ -158,13 +171,9 @@ static void add_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 static void add_alibi(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_kernels *k = tile->plan->kernels;
-    double slope[MAX_TILE_LANES] = {0}, distance[MAX_TILE_LANES] = {0};
-    for (int lane = 0; lane < tile->count; lane++) {
-        const char *at = tile_base(tile, &tile->plan->alibi_slopes, tile->head[lane]);
-        slope[lane] = *(const double *)(const void *)at;
+    double distance[MAX_TILE_LANES] = {0};
+    for (int lane = 0; lane < tile->count; lane++)
         distance[lane] = (double)tile->position[lane] - (double)key;
-    }
-    k->set_lanes(tile->slope, slope);
     k->set_lanes(tile->distance, distance);
     k->alibi(tile->scores, keys, tile->vectors, tile->distance, tile->slope);
 }
@@ -216,12 +225,12 @@ bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage st
         k->softcap(tile->scores, keys, tile->vectors, plan->softcap);
     if (stage < ATTN_BIASED)
         return false;
-    if (plan->mask.data)
-        add_mask(tile, key, keys);
     if (plan->alibi_slopes.data)
         add_alibi(tile, key, keys);
+    if (plan->mask.data)
+        add_mask(tile, key, keys);
     const bool clipped = key < tile->inner_start || key + keys > tile->inner_stop;
     if (clipped)
         clip_ranges(tile, key, keys);
-    return clipped || plan->mask.data;
+    return clipped || plan->mask.data || plan->alibi_slopes.data;
 }

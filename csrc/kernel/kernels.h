@@ -78,7 +78,8 @@ struct attn_kernels {
                      const void *seen);
 
     /* Whether no element of a[rows, cols] is infinite or NaN. */
-    bool (*finite)(const void *a, ptrdiff_t a_row, ptrdiff_t a_col, ptrdiff_t rows, ptrdiff_t cols);
+    bool (*all_finite)(const void *a, ptrdiff_t a_row, ptrdiff_t a_col, ptrdiff_t rows,
+                       ptrdiff_t cols);
 
     /* On scores[key, lane], keys rows of it: */
     /* s = cap · tanh(s), where s came in as score / cap */

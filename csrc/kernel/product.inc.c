@@ -2,8 +2,8 @@
  * values · weights (output) alike. A is read in place, element by element, each broadcast over the
  * lanes, so neither keys nor values are ever packed, whatever their strides. */
 
-/* One register tile of rows × vectors: C = keep · C + A · B, or factor · A · B without keep. Both are constants where this is inlined, so that c and its
- * loops dissolve into registers. */
+/* One register tile of rows × vectors: C = keep · C + A · B, or factor · A · B without keep. rows and
+ * vectors are constants where this is inlined, so that sum and its loops dissolve into registers. */
 static inline __attribute__((always_inline)) void
 product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
               const real *restrict b, ptrdiff_t depth, const int rows, const int vectors,
@@ -116,8 +116,8 @@ static void product_seen(void *c_tile, const void *a_matrix, ptrdiff_t a_row, pt
     }
 }
 
-static bool finite(const void *a_matrix, ptrdiff_t a_row, ptrdiff_t a_col, ptrdiff_t rows,
-                   ptrdiff_t cols)
+static bool all_finite(const void *a_matrix, ptrdiff_t a_row, ptrdiff_t a_col, ptrdiff_t rows,
+                       ptrdiff_t cols)
 {
     vec sum = v_zero(); /* stays 0 while every x · 0 is */
     if (a_row == 1 && a_col != 1) {

@@ -29,7 +29,7 @@ static void fill_table(struct attn_kernels *table, const char *isa)
         .product_seen = product_seen,
         .score_rows = score_rows,
         .add_rows = add_rows,
-        .finite = finite,
+        .all_finite = all_finite,
         .softcap = softcap,
         .add_bias = add_bias,
         .mask = mask,

@@ -1,4 +1,4 @@
-/* args.c: see args.h; scalars. Arrays are in arrays.c. */
+/* args.c: see args.h; single numbers, and the end of a call. Arrays are in arrays.c. */
 #include "args.h"
 
 #include <math.h>
@@ -34,6 +34,19 @@ int take_double(PyObject *object, const char *name, double *number)
     return 0;
 }
 
+int take_index(PyObject *object, const char *name, const char *wanted, ptrdiff_t *number)
+{
+    if (is_bool(object) || !PyIndex_Check(object))
+        return wrong_type(name, wanted, object);
+    *number = PyNumber_AsSsize_t(object, NULL);
+    if (*number != -1 || !PyErr_Occurred())
+        return 0;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) /* an array of one number says so only now */
+        return -1;
+    PyErr_Clear();
+    return wrong_type(name, wanted, object);
+}
+
 int take_bool(PyObject *object, const char *name, bool *flag)
 {
     if (!is_bool(object))
@@ -46,12 +59,7 @@ int take_bool(PyObject *object, const char *name, bool *flag)
 static int take_side(PyObject *object, ptrdiff_t *side)
 {
     *side = ATTN_OPEN;
-    if (object == Py_None)
-        return 0;
-    if (is_bool(object) || !PyIndex_Check(object))
-        return wrong_type("window", "sides of None or int", object);
-    *side = PyNumber_AsSsize_t(object, NULL);
-    return *side == -1 && PyErr_Occurred() ? -1 : 0;
+    return object == Py_None ? 0 : take_index(object, "window", "sides of None or int", side);
 }
 
 int take_window(PyObject *object, ptrdiff_t *left, ptrdiff_t *right)
@@ -59,9 +67,10 @@ int take_window(PyObject *object, ptrdiff_t *left, ptrdiff_t *right)
     *left = *right = ATTN_OPEN;
     if (object == Py_None)
         return 0;
-    if (PyIndex_Check(object) && !PySequence_Check(object))
+    if (PyLong_Check(object) || PyArray_IsScalar(object, Integer))
         return wrong_type("window", "a pair (left, right), since one number is ambiguous", object);
-    if (!PySequence_Check(object) || PyUnicode_Check(object) || PyBytes_Check(object))
+    if (!PyTuple_Check(object) && !PyList_Check(object)
+        && !(PyArray_Check(object) && PyArray_NDIM((PyArrayObject *)object) == 1))
         return wrong_type("window", "a pair (left, right)", object);
     PyObject *pair = PySequence_Tuple(object);
     if (!pair)
@@ -78,16 +87,14 @@ int take_window(PyObject *object, ptrdiff_t *left, ptrdiff_t *right)
 
 int take_threads(PyObject *object, const char *name, int *threads)
 {
-    if (is_bool(object) || !PyIndex_Check(object))
-        return wrong_type(name, "an int of at least 1", object);
-    const Py_ssize_t number = PyNumber_AsSsize_t(object, NULL);
-    if (number == -1 && PyErr_Occurred())
+    ptrdiff_t number;
+    if (take_index(object, name, "an int of at least 1", &number) < 0)
         return -1;
     if (number < 1) {
         PyErr_Format(PyExc_ValueError, "%s: expected an int of at least 1, got %zd", name, number);
         return -1;
     }
-    *threads = number < 1024 ? (int)number : 1024;
+    *threads = number < ATTN_MAX_THREADS ? (int)number : ATTN_MAX_THREADS;
     return 0;
 }
 

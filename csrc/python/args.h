@@ -33,6 +33,8 @@ int take_integers(struct call *call, PyObject *object, const char *name, attn_vi
 int take_floats(struct call *call, PyObject *object, const char *name, attn_view *view);
 
 int take_double(PyObject *object, const char *name, double *number);
+/* An int, or what serves as one; beyond ptrdiff_t it is the largest or least. */
+int take_index(PyObject *object, const char *name, const char *wanted, ptrdiff_t *number);
 int take_bool(PyObject *object, const char *name, bool *flag);
 int take_window(PyObject *object, ptrdiff_t *left, ptrdiff_t *right);
 int take_threads(PyObject *object, const char *name, int *threads);

@@ -236,7 +236,8 @@ static int share_memory(PyArrayObject *a, PyArrayObject *b)
     PyObject *answer = numpy ? PyObject_CallMethod(numpy, "shares_memory", "OOi", a, b, 100000)
                              : NULL;
     int shared = answer ? PyObject_IsTrue(answer) : -1;
-    if (!answer && numpy) { /* too hard to solve: better refused than wrong */
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+        /* numpy.exceptions.TooHardError: better refused than wrong. */
         PyErr_Clear();
         shared = 1;
     }
@@ -249,6 +250,8 @@ static int share_memory(PyArrayObject *a, PyArrayObject *b)
  * on, have to step over all that the shorter ones reach. */
 static bool overlaps_itself(PyArrayObject *array)
 {
+    if (PyArray_SIZE(array) == 0)
+        return false;
     npy_intp reach = PyArray_ITEMSIZE(array);
     bool done[NPY_MAXDIMS] = {false};
     for (int round = 0; round < PyArray_NDIM(array); round++) {

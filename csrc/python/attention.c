@@ -52,7 +52,7 @@ static int check(struct call *call)
 {
     attn_status status = attn_check(&call->problem, &call->shape, &call->fault);
     if (status == ATTN_OK)
-        status = attn_check_lengths(&call->problem, &call->shape, &call->fault);
+        status = attn_check_values(&call->problem, &call->shape, &call->fault);
     if (status != ATTN_OK)
         raise_status(status, &call->fault);
     return status == ATTN_OK ? 0 : -1;
@@ -64,7 +64,7 @@ static PyArrayObject *new_result(const struct call *call, PyArray_Descr *descr, 
                                  ptrdiff_t cols, attn_view *view)
 {
     const attn_shape *shape = &call->shape;
-    npy_intp dim[ATTN_MAX_AXES + 3];
+    npy_intp dim[ATTN_MAX_AXES];
     int axes = 0;
     for (; axes < shape->batch_axes; axes++)
         dim[axes] = shape->batch_dim[axes];

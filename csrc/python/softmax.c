@@ -16,12 +16,8 @@ static void move_to_end(attn_view *view, int axis)
 
 static int take_axis(PyObject *object, int axes, int *axis)
 {
-    if (PyBool_Check(object) || !PyIndex_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "axis: expected an int, got %s", Py_TYPE(object)->tp_name);
-        return -1;
-    }
-    const Py_ssize_t number = PyNumber_AsSsize_t(object, NULL);
-    if (number == -1 && PyErr_Occurred())
+    ptrdiff_t number;
+    if (take_index(object, "axis", "an int", &number) < 0)
         return -1;
     if (number < -axes || number >= axes) {
         PyErr_Format(PyExc_ValueError, "axis: expected an int from %d to %d, got %zd", -axes,

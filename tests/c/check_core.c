@@ -24,7 +24,7 @@ static bool run(struct problem *p, int threads)
     const attn_run how = {.threads = threads};
     attn_status status = attn_check(&p->problem, &p->shape, &fault);
     if (status == ATTN_OK)
-        status = attn_check_lengths(&p->problem, &p->shape, &fault);
+        status = attn_check_values(&p->problem, &p->shape, &fault);
     if (!expect(status == ATTN_OK, "refused %s: %s", fault.argument, fault.text))
         return false;
     status = attn_forward(&p->problem, &p->shape, &how);

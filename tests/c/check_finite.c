@@ -25,7 +25,7 @@ static struct matrix make_matrix(const struct attn_kernels *isa, ptrdiff_t rows,
 
 static bool is_finite(const struct attn_kernels *isa, const struct matrix *m)
 {
-    return isa->finite(m->a, m->row, m->col, m->rows, m->cols);
+    return isa->all_finite(m->a, m->row, m->col, m->rows, m->cols);
 }
 
 static void check_matrix(const struct attn_kernels *isa, const struct matrix *m, struct rng *rng)

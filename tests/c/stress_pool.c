@@ -4,6 +4,7 @@
 #define _DEFAULT_SOURCE
 #include "check.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -124,7 +125,7 @@ static int ask(void *context)
     struct poll *poll = context;
     if (!pthread_equal(poll->caller, pthread_self()))
         poll->wrong++;
-    return ++poll->asked == poll->stop_at;
+    return ++poll->asked >= poll->stop_at && poll->stop_at > 0;
 }
 
 static void check_cancel(void)
@@ -141,6 +142,12 @@ static void check_cancel(void)
     expect(poll.asked == 1, "asked %d times", poll.asked);
     expect(runs < MOST_UNITS, "all units ran");
     expect(tally.active == 0 && tally.wrong == 0, "%d units still run", tally.active);
+
+    struct tally slow = {.pause = 120000};
+    poll.asked = 0;
+    claim(NULL, "poll is not asked again while a job that it ended waits for its workers");
+    run_sum(&slow, 16, 4, (attn_run){.poll = ask, .context = &poll}, &status);
+    expect(status == ATTN_E_CANCELLED && poll.asked == 1, "asked %d times", poll.asked);
 
     claim(NULL, "poll is asked on the calling thread, and a job that it lets go on is complete");
     for (int threads = 1; threads <= 4; threads += 3) {
@@ -190,6 +197,30 @@ static int fork_now_and_then(void)
     for (int i = 0; i < forks_left; i++)
         wrong += !child_succeeded(fork_child(jobs_in_child));
     return wrong;
+}
+
+/* A unit that looks at the rounding of the thread it runs on, long enough for others to take part. */
+static void rounding_unit(struct attn_job *job, ptrdiff_t unit, int thread)
+{
+    struct tally *tally = job->context;
+    (void)thread;
+    tally->value[unit] = fegetround() == FE_TOWARDZERO;
+    usleep(1000);
+}
+
+static void check_environment(void)
+{
+    struct tally tally = {.nested = 0};
+    struct attn_job job = {.unit = rounding_unit, .context = &tally, .units = 40};
+    int same = 0;
+    claim(NULL, "workers round as their caller does");
+    job.run.threads = 4;
+    fesetround(FE_TOWARDZERO);
+    const attn_status status = attn_pool_run(&job);
+    fesetround(FE_TONEAREST);
+    for (ptrdiff_t unit = 0; unit < job.units; unit++)
+        same += (int)tally.value[unit];
+    expect(status == ATTN_OK && same == job.units, "%d of %td units", same, job.units);
 }
 
 /* A poll that forks once. The child's copy of the job has lost its workers; it may run jobs of its
@@ -256,6 +287,7 @@ void stress_pool(bool quick, bool forks)
     claim(NULL, "jobs within units of %d callers are right", CALLERS);
     expect(run_callers(many / 40, 10, NULL) == 0, "some were wrong");
     check_cancel();
+    check_environment();
     if (forks)
         check_forks(many);
 }
