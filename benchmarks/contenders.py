@@ -18,6 +18,9 @@ from benchmarks.rows import Inputs, Row
 # Workers of a thread pool spin for a while after a call and would slow whoever comes next.
 PAUSE_S = 0.05
 PAUSE_AFTER_BLAS_S = 0.15
+# XLA's threads give the buffers of a call, L x S numbers, back to the system after it: of 1 GB for
+# 200 ms.
+PAUSE_AFTER_XLA_S = 0.5
 
 # What a result may be off by, in units of the dtype's epsilon. Results are averages of normal
 # numbers, so the sum of magnitudes that errors grow with is about 1.
@@ -149,7 +152,7 @@ class OnnxRuntime:
 
 class Jax:
     name = "jax"
-    pause = PAUSE_S
+    pause = PAUSE_AFTER_XLA_S
 
     def __init__(self, threads: int) -> None:
         import jax  # its number of threads is that of the processors the process may use
