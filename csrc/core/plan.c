@@ -1,13 +1,13 @@
 /* plan.c: see plan.h. */
 #include "plan.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "dispatch.h"
 #include "number.h"
 
 enum {
-    KEYS_PER_TILE = 96,         /* with 64 lanes of float: 24 KB of scores stay in L1 */
     WIDENED_BYTES = 256 * 1024, /* room for a widened tile of keys and of values */
     UNITS_WANTED = 16,          /* with fewer the keys are split … */
     LEAST_PART_KEYS = 1024,     /* … into parts of no less than this */
@@ -155,6 +155,7 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
     plan->key_tile = least(round_up(most(1, shape->keys), 4), most_keys(shape, k));
 
+    assert(plan->key_tile > 0 && plan->key_tile % 4 == 0); /* dropout counts in fours */
     split_keys(plan);
     plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries
                  * (double)shape->keys * (double)(shape->features + shape->value_features + 16);

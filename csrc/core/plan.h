@@ -7,6 +7,9 @@
 #include "../attn.h"
 #include "../kernel/kernels.h"
 
+/* At most: with 64 lanes of float this is 24 KB of scores, which stay in L1. */
+enum { KEYS_PER_TILE = 96 };
+
 /* An array as the problem sees it: bytes to go for one step along each axis, 0 where it broadcasts. */
 struct operand {
     char *data;

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "pool.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -242,6 +243,7 @@ attn_status attn_pool_run(struct attn_job *job)
         fegetenv(&job->environment);
         pool.job = job;
         atomic_store(&pool.left, 0);
+        assert(atomic_load(&pool.seats) == 0);
         const int seats = helpers < pool.workers ? helpers : pool.workers;
         pthread_mutex_lock(&pool.lock);
         atomic_store(&pool.seats, seats);

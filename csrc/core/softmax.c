@@ -9,8 +9,6 @@
 #include "plan.h"
 #include "pool.h"
 
-enum { KEYS_PER_TILE = 96 };
-
 struct rows_job {
     const attn_view *x, *out;
     const struct attn_kernels *kernels;

@@ -1,6 +1,8 @@
 /* tile.c: see tile.h. From queries and keys to scores; masks by position are ranges of keys. */
 #include "tile.h"
 
+#include <assert.h>
+
 #include "number.h"
 
 char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head)
@@ -137,6 +139,7 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
     tile->vectors = (int)(end_vector - first_vector);
     tile->first_row = first_vector * k->lanes;
     tile->count = (int)(least(end_vector * k->lanes, plan->rows) - tile->first_row);
+    assert(tile->count > 0 && tile->count <= tile->vectors * k->lanes);
     for (int lane = 0; lane < tile->count; lane++) {
         tile->head[lane] = tile->first_head + (tile->first_row + lane) % plan->tile_heads;
         tile->query[lane] = (tile->first_row + lane) / plan->tile_heads;
