@@ -7,13 +7,7 @@
 
 #include "cpu.h"
 
-typedef void (*fill)(struct attn_kernels *table);
-
-/* By rank: a later one is better. */
-static const struct {
-    const char *name;
-    fill f32, f64;
-} isa[] = {
+static const struct attn_isa isa[] = {
     {"generic", attn_generic_f32, attn_generic_f64},
 #if defined(__x86_64__)
     {"avx2", attn_avx2_f32, attn_avx2_f64},
@@ -45,6 +39,8 @@ const struct attn_kernels *attn_dispatch(attn_dtype dtype)
     pthread_once(&once, fill_tables);
     return dtype == ATTN_F64 ? &table_f64 : &table_f32;
 }
+
+const struct attn_isa *attn_isa_of_rank(int rank) { return rank < NUM_ISAS ? &isa[rank] : NULL; }
 
 const char *attn_isa_compiled(int rank) { return rank < NUM_ISAS ? isa[rank].name : NULL; }
 

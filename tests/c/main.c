@@ -8,21 +8,7 @@
 #include "check.h"
 
 #include "../../csrc/core/cpu.h"
-
-typedef void (*fill)(struct attn_kernels *table);
-
-static const struct {
-    const char *isa;
-    fill f32, f64;
-} tables[] = {
-    {"generic", attn_generic_f32, attn_generic_f64},
-#if defined(__x86_64__)
-    {"avx2", attn_avx2_f32, attn_avx2_f64},
-    {"avx512", attn_avx512_f32, attn_avx512_f64},
-#elif defined(__aarch64__)
-    {"neon", attn_neon_f32, attn_neon_f64},
-#endif
-};
+#include "../../csrc/core/dispatch.h"
 
 static void (*const checks[])(const struct subject *) = {check_product, check_rows,  check_finite,
                                                          check_softmax, check_lanes, check_scores,
@@ -31,7 +17,7 @@ static void (*const checks[])(const struct subject *) = {check_product, check_ro
 static void (*const benches[])(const struct attn_kernels *) = {
     bench_product, bench_rows, bench_softmax, bench_lanes, bench_scores, bench_pack, bench_dropout};
 
-static void check_table(fill isa, fill generic, bool quick, bool bench)
+static void check_table(attn_fill isa, attn_fill generic, bool quick, bool bench)
 {
     struct attn_kernels table, generic_table;
     isa(&table);
@@ -47,15 +33,16 @@ static void check_table(fill isa, fill generic, bool quick, bool bench)
 
 static void check_kernels(const char *only, bool quick, bool bench)
 {
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        if (only && strcmp(only, tables[i].isa) != 0)
+    const struct attn_isa *const generic = attn_isa_of_rank(0), *isa;
+    for (int rank = 0; (isa = attn_isa_of_rank(rank)); rank++) {
+        if (only && strcmp(only, isa->name) != 0)
             continue;
-        if (!attn_cpu_has(tables[i].isa)) {
-            printf("(this CPU has no %s)\n", tables[i].isa);
+        if (!attn_cpu_has(isa->name)) {
+            printf("(this CPU has no %s)\n", isa->name);
             continue;
         }
-        check_table(tables[i].f32, tables[0].f32, quick, bench);
-        check_table(tables[i].f64, tables[0].f64, quick, bench);
+        check_table(isa->f32, generic->f32, quick, bench);
+        check_table(isa->f64, generic->f64, quick, bench);
     }
 }
 
