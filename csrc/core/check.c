@@ -262,12 +262,8 @@ static attn_status check_range(const attn_view *view, const char *name, double l
     for (int axis = 0; axis < view->axes; axis++)
         count *= view->dim[axis];
     for (ptrdiff_t i = 0; i < count; i++) {
-        const char *at = view->data;
-        ptrdiff_t rest = i;
-        for (int axis = view->axes - 1; axis >= 0; axis--) {
-            at += rest % view->dim[axis] * view->stride[axis];
-            rest /= view->dim[axis];
-        }
+        const char *at = (char *)view->data
+                         + element_offset(view->dim, view->stride, view->axes, i);
         const bool integer = view->dtype == ATTN_I64;
         const int64_t whole = integer ? *(const int64_t *)(const void *)at : 0;
         const double number = integer ? (double)whole : *(const double *)(const void *)at;

@@ -154,6 +154,7 @@ static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     const struct attn_plan *plan = units->plan;
     struct tile tile;
     tile_open(&tile, plan, units->scratch + thread * plan->scratch.size, unit);
+    tile_load(&tile);
 
     if (!plan->weights.data || plan->problem->stage == ATTN_WEIGHTS) {
         if (!attn_attend(&tile, job, thread))

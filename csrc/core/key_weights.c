@@ -28,6 +28,7 @@ static void statistics_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     const struct attn_plan *plan = units->plan;
     struct tile tile;
     tile_open(&tile, plan, units->scratch + thread * plan->scratch.size, unit);
+    tile_load(&tile);
     if (!attn_attend(&tile, job, thread))
         return;
     attn_divide_by_sum(&tile);
@@ -46,6 +47,7 @@ static void add_queries(struct tile *tile, const struct column_sums *job, ptrdif
     const size_t bytes = (size_t)tile->count * k->real_size;
     memcpy(tile->max, from, bytes);
     memcpy(tile->factor, from + bytes, bytes);
+    tile_load(tile);
     tile_scores(tile, key, keys, ATTN_WEIGHTS);
     k->softmax_end(tile->scores, keys, tile->vectors, tile->max, tile->factor);
     k->add_lanes(tile->out, tile->scores, keys, tile->count);

@@ -25,6 +25,18 @@ static inline bool sum_fits(ptrdiff_t a, ptrdiff_t b, ptrdiff_t *result)
     return !__builtin_add_overflow(a, b, result);
 }
 
+/* Bytes from an array's start to element `index` of its first `axes` axes, counted in C order. */
+static inline ptrdiff_t element_offset(const ptrdiff_t *dim, const ptrdiff_t *stride, int axes,
+                                       ptrdiff_t index)
+{
+    ptrdiff_t offset = 0;
+    for (int axis = axes - 1; axis >= 0; axis--) {
+        offset += index % dim[axis] * stride[axis];
+        index /= dim[axis];
+    }
+    return offset;
+}
+
 /* A sum that is only ever compared with indices of keys: what leaves 64 bits may stay at their end. */
 static inline int64_t saturated_sum(int64_t a, int64_t b)
 {

@@ -56,6 +56,7 @@ static void part_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     struct tile tile;
     tile_open(&tile, plan, units->scratch + thread * plan->scratch.size, index);
     tile_take_part(&tile, part);
+    tile_load(&tile);
     if (!attn_attend(&tile, job, thread))
         return;
     memcpy(maxima(p, index) + part * p->lanes, tile.max, (size_t)p->lanes);

@@ -22,14 +22,9 @@ static void find_rows(const attn_view *view, ptrdiff_t first, struct attn_rows *
 {
     rows->dtype = view->dtype;
     rows->step = view->stride[view->axes - 1];
-    for (int lane = 0; lane < rows->count; lane++) {
-        ptrdiff_t rest = first + lane;
-        rows->row[lane] = view->data;
-        for (int axis = view->axes - 2; axis >= 0; axis--) {
-            rows->row[lane] += rest % view->dim[axis] * view->stride[axis];
-            rest /= view->dim[axis];
-        }
-    }
+    for (int lane = 0; lane < rows->count; lane++)
+        rows->row[lane] = (char *)view->data
+                          + element_offset(view->dim, view->stride, view->axes - 1, first + lane);
 }
 
 static void softmax_unit(struct attn_job *job, ptrdiff_t unit, int thread)

@@ -112,6 +112,13 @@ static void pack_queries(struct tile *tile)
     }
 }
 
+void tile_load(struct tile *tile)
+{
+    if (tile->plan->alibi_slopes.data)
+        find_slopes(tile);
+    pack_queries(tile);
+}
+
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block)
 {
     ptrdiff_t rest = head_block / plan->head_blocks;
@@ -145,10 +152,6 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
         tile->query[lane] = (tile->first_row + lane) / plan->tile_heads;
     }
     find_ranges(tile);
-
-    if (plan->alibi_slopes.data)
-        find_slopes(tile);
-    pack_queries(tile);
 }
 
 void tile_take_part(struct tile *tile, ptrdiff_t part)

@@ -30,9 +30,12 @@ struct tile {
 /* Sets batch and heads from the number of a head block, counted over all batches. */
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block);
 
-/* Sets up a unit in a thread's scratch: rows, ranges of keys, packed queries (as they are, row by
- * row, where the plan has few rows). */
+/* Sets up a unit in a thread's scratch: its rows, and their ranges of keys. */
 void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit);
+
+/* Reads what scores are made of: slopes, and queries, packed (as they are, row by row, where the plan
+ * has few rows). */
+void tile_load(struct tile *tile);
 
 /* Leaves of the tile's keys those of one part. */
 void tile_take_part(struct tile *tile, ptrdiff_t part);
