@@ -42,7 +42,7 @@ int take_threads(PyObject *object, const char *name, int *threads);
 /* out=: an array that can be written and shares no memory with the arrays held so far. */
 int take_out(struct call *call, PyObject *object);
 
-/* The view of an array that the caller keeps alive; -1 for a type or a rank that we do not have. */
-int view_of(PyArrayObject *array, const char *name, attn_view *view);
+/* Sets the view of an array of our types and of at most ATTN_MAX_AXES, which the caller keeps alive. */
+void view_of(PyArrayObject *array, attn_view *view);
 
 #endif

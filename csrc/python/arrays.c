@@ -82,13 +82,8 @@ static PyArrayObject *as_array(PyObject *object, const char *name)
     return copy;
 }
 
-int view_of(PyArrayObject *array, const char *name, attn_view *view)
+void view_of(PyArrayObject *array, attn_view *view)
 {
-    if (PyArray_NDIM(array) > ATTN_MAX_AXES) {
-        PyErr_Format(PyExc_ValueError, "%s: expected at most %d axes, got %d", name, ATTN_MAX_AXES,
-                     PyArray_NDIM(array));
-        return -1;
-    }
     view->data = PyArray_DATA(array);
     view->dtype = (attn_dtype)dtype_of(array);
     view->axes = PyArray_NDIM(array);
@@ -96,6 +91,17 @@ int view_of(PyArrayObject *array, const char *name, attn_view *view)
         view->dim[axis] = PyArray_DIM(array, axis);
         view->stride[axis] = PyArray_STRIDE(array, axis);
     }
+}
+
+/* The view of an argument, which may have too many axes. */
+static int take_view(PyArrayObject *array, const char *name, attn_view *view)
+{
+    if (PyArray_NDIM(array) > ATTN_MAX_AXES) {
+        PyErr_Format(PyExc_ValueError, "%s: expected at most %d axes, got %d", name, ATTN_MAX_AXES,
+                     PyArray_NDIM(array));
+        return -1;
+    }
+    view_of(array, view);
     return 0;
 }
 
@@ -110,7 +116,7 @@ int take_array(struct call *call, PyObject *object, const char *name, attn_view 
         return wrong_dtype(name, "float16, bfloat16, float32 or float64", array);
     if (view == &call->problem.query)
         call->query = array;
-    return view_of(array, name, view);
+    return take_view(array, name, view);
 }
 
 int take_mask(struct call *call, PyObject *object, attn_view *view)
@@ -125,7 +131,7 @@ int take_mask(struct call *call, PyObject *object, attn_view *view)
     if (dtype < ATTN_BOOL || dtype > ATTN_F64)
         return wrong_dtype("attn_mask",
                            "bool (True takes part) or a float dtype (added to the scores)", array);
-    return view_of(array, "attn_mask", view);
+    return take_view(array, "attn_mask", view);
 }
 
 /* A copy of an array as another type, which nobody else can change, in view. */
@@ -138,7 +144,7 @@ static int take_copy(struct call *call, PyArrayObject *array, const char *name, 
     if (!copy)
         return -1;
     hold(call, (PyObject *)copy);
-    return view_of(copy, name, view);
+    return take_view(copy, name, view);
 }
 
 /* An int of Python: it lives in the call itself. */
@@ -175,9 +181,9 @@ int take_integers(struct call *call, PyObject *object, const char *name, attn_vi
 
     /* What did not fit into int64 has become negative. */
     if (status == 0 && PyArray_ISUNSIGNED(array)) {
-        const PyArrayObject *copy = (PyArrayObject *)call->held[call->num_held - 1];
-        const int64_t *number = PyArray_DATA((PyArrayObject *)copy);
-        for (npy_intp i = 0; status == 0 && i < PyArray_SIZE((PyArrayObject *)copy); i++)
+        PyArrayObject *copy = (PyArrayObject *)call->held[call->num_held - 1];
+        const int64_t *number = PyArray_DATA(copy);
+        for (npy_intp i = 0; status == 0 && i < PyArray_SIZE(copy); i++)
             if (number[i] < 0) {
                 PyErr_Format(PyExc_ValueError, "%s: expected integers below 2**63, got %llu", name,
                              (unsigned long long)number[i]);
@@ -311,5 +317,5 @@ int take_out(struct call *call, PyObject *object)
             return -1;
     }
     call->out = (PyArrayObject *)Py_NewRef(object);
-    return view_of(out, "out", &call->problem.out);
+    return take_view(out, "out", &call->problem.out);
 }

@@ -76,8 +76,8 @@ static PyArrayObject *new_result(const struct call *call, PyArray_Descr *descr, 
         dim[axes++] = cols;
     PyArrayObject *array = (PyArrayObject *)PyArray_NewFromDescr(&PyArray_Type, descr, axes, dim,
                                                                  NULL, NULL, 0, NULL);
-    if (array && view_of(array, "query", view) < 0)
-        Py_CLEAR(array);
+    if (array)
+        view_of(array, view);
     return array;
 }
 

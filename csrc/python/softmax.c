@@ -47,8 +47,9 @@ PyObject *py_softmax(PyObject *module, PyObject *const *args, Py_ssize_t n)
     call.out = (PyArrayObject *)PyArray_NewFromDescr(
         &PyArray_Type, (PyArray_Descr *)Py_NewRef(PyArray_DESCR(call.query)), x->axes, x->dim, NULL,
         NULL, 0, NULL);
-    if (!call.out || view_of(call.out, "x", &out) < 0)
+    if (!call.out)
         goto done;
+    view_of(call.out, &out);
     move_to_end(x, axis);
     move_to_end(&out, axis);
 
