@@ -31,27 +31,39 @@ static int64_t batch_integer(const struct tile *tile, const struct operand *opti
     return option->data ? *(const int64_t *)(const void *)tile_base(tile, option, 0) : none;
 }
 
+/* A bound on keys that moves with the query: beyond any key it may stay there, and adding a query to
+ * it can't overflow. */
+static int64_t moving_bound(int64_t bound)
+{
+    const int64_t far = INT64_C(1) << 62;
+    return least(most(bound, -far), far);
+}
+
 static void find_ranges(struct tile *tile)
 {
     const attn_problem *p = tile->plan->problem;
     const attn_shape *shape = tile->plan->shape;
-    const int64_t offset = batch_integer(tile, &tile->plan->q_offset, 0);
     const int64_t queries = batch_integer(tile, &tile->plan->q_lens, shape->queries);
     const int64_t keys = batch_integer(tile, &tile->plan->kv_lens, shape->keys);
+    tile->offset = batch_integer(tile, &tile->plan->q_offset, 0);
 
-    const int64_t after = saturated_sum(offset, 1); /* where query 0's own key ends */
+    int64_t first_of_0 = INT64_MIN, end_of_0 = INT64_MAX; /* of a query 0 */
+    const int64_t after_of_0 = saturated_sum(tile->offset, 1);
+    if (p->causal)
+        end_of_0 = after_of_0;
+    if (p->window_right != ATTN_OPEN)
+        end_of_0 = least(end_of_0, saturated_sum(after_of_0, p->window_right));
+    if (p->window_left != ATTN_OPEN)
+        first_of_0 = saturated_sum(tile->offset, -p->window_left);
+    first_of_0 = moving_bound(first_of_0);
+    end_of_0 = moving_bound(end_of_0);
 
     tile->start = INT64_MAX, tile->stop = 0;
     tile->inner_start = 0, tile->inner_stop = keys;
     for (int lane = 0; lane < tile->count; lane++) {
         const int64_t query = tile->query[lane];
-        int64_t first = 0, end = query < queries ? keys : 0;
-        if (p->causal)
-            end = least(end, saturated_sum(after, query));
-        if (p->window_right != ATTN_OPEN)
-            end = least(end, saturated_sum(saturated_sum(after, p->window_right), query));
-        if (p->window_left != ATTN_OPEN)
-            first = most(first, saturated_sum(saturated_sum(offset, -p->window_left), query));
+        int64_t first = most(0, first_of_0 + query);
+        int64_t end = least(query < queries ? keys : 0, end_of_0 + query);
         if (end <= first)
             first = end = 0;
         else
@@ -59,7 +71,6 @@ static void find_ranges(struct tile *tile)
         tile->stop = most(tile->stop, end);
         tile->inner_start = most(tile->inner_start, first);
         tile->inner_stop = least(tile->inner_stop, end);
-        tile->position[lane] = saturated_sum(offset, query);
         tile->first[lane] = first;
         tile->end[lane] = end;
     }
@@ -112,11 +123,45 @@ static void pack_queries(struct tile *tile)
     }
 }
 
+/* Asks for n rows of an operand. (Inlined by force: a function that does nothing but fetch is taken for
+ * one without effect, and its calls are dropped.) */
+static inline __attribute__((always_inline)) void
+fetch_rows(const char *row, const struct operand *operand, ptrdiff_t rows, ptrdiff_t cols,
+           const int for_writing)
+{
+    for (; rows > 0; rows--, row += operand->row)
+        for (ptrdiff_t at = 0; at < cols * operand->col; at += 64)
+            __builtin_prefetch(row + at, for_writing);
+}
+
+/* Asks for what will be needed soon, all at once: memory of the results and, where no tile before has
+ * brought them into the cache, keys and values. */
+static inline __attribute__((always_inline)) void fetch(const struct tile *tile)
+{
+    const struct attn_plan *plan = tile->plan;
+    const attn_shape *shape = plan->shape;
+    if (plan->tiles == 1) {
+        const ptrdiff_t key = tile->start, keys = least(plan->key_tile, tile->stop - key);
+        fetch_rows(tile_base(tile, &plan->key, tile->kv_head) + key * plan->key.row, &plan->key,
+                   keys, shape->features, 0);
+        if (plan->value.data)
+            fetch_rows(tile_base(tile, &plan->value, tile->kv_head) + key * plan->value.row,
+                       &plan->value, keys, shape->value_features, 0);
+    }
+    if (plan->out.data) {
+        struct attn_rows rows;
+        tile_rows(tile, &plan->out, &rows);
+        for (int lane = 0; lane < rows.count; lane++)
+            fetch_rows(rows.row[lane], &plan->out, 1, shape->value_features, 1);
+    }
+}
+
 void tile_load(struct tile *tile)
 {
     if (tile->plan->alibi_slopes.data)
         find_slopes(tile);
     pack_queries(tile);
+    fetch(tile);
 }
 
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block)
@@ -147,9 +192,13 @@ void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, p
     tile->first_row = first_vector * k->lanes;
     tile->count = (int)(least(end_vector * k->lanes, plan->rows) - tile->first_row);
     assert(tile->count > 0 && tile->count <= tile->vectors * k->lanes);
+    ptrdiff_t head = tile->first_row % plan->tile_heads;
+    ptrdiff_t query = tile->first_row / plan->tile_heads;
     for (int lane = 0; lane < tile->count; lane++) {
-        tile->head[lane] = tile->first_head + (tile->first_row + lane) % plan->tile_heads;
-        tile->query[lane] = (tile->first_row + lane) / plan->tile_heads;
+        tile->head[lane] = tile->first_head + head;
+        tile->query[lane] = query;
+        if (++head == plan->tile_heads)
+            head = 0, query++;
     }
     find_ranges(tile);
 }
@@ -179,7 +228,7 @@ static void add_alibi(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     const struct attn_kernels *k = tile->plan->kernels;
     double distance[MAX_TILE_LANES] = {0};
     for (int lane = 0; lane < tile->count; lane++)
-        distance[lane] = (double)tile->position[lane] - (double)key;
+        distance[lane] = (double)saturated_sum(tile->offset, tile->query[lane]) - (double)key;
     k->set_lanes(tile->distance, distance);
     k->alibi(tile->scores, keys, tile->vectors, tile->distance, tile->slope);
 }

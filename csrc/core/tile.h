@@ -13,10 +13,12 @@ struct tile {
     int count, vectors;  /* rows here, and the vectors that hold them */
     ptrdiff_t part;      /* of the keys; the sinks stand before part 0 */
 
-    /* Of each row: its head and query, its position, and the keys that masks by position (causal,
-     * window, lengths) leave it: first <= key < end. */
+    int64_t offset; /* of a query's position */
+
+    /* Of each row: its head and query, and the keys that masks by position (causal, window, lengths)
+     * leave it: first <= key < end. */
     ptrdiff_t head[MAX_TILE_LANES], query[MAX_TILE_LANES];
-    int64_t position[MAX_TILE_LANES], first[MAX_TILE_LANES], end[MAX_TILE_LANES];
+    int64_t first[MAX_TILE_LANES], end[MAX_TILE_LANES];
 
     /* The keys that any row sees lie in [start, stop), and all of [inner_start, inner_stop) is seen
      * by all rows. */

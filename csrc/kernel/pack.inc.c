@@ -97,28 +97,57 @@ static inline __attribute__((always_inline)) void store_as(char *p, ptrdiff_t st
 
 static inline int at_most_lanes(ptrdiff_t n) { return n < LANES ? (int)n : LANES; }
 
+enum { LINE = 64 }; /* bytes of a cache line */
+
+/* Asks for all lines of some rows at once; otherwise each group of rows would wait for memory anew.
+ * Elements that lie far apart have a line each: too many to ask for. */
+static inline __attribute__((always_inline)) void fetch_rows(const struct attn_rows *rows,
+                                                             ptrdiff_t offset, ptrdiff_t cols)
+{
+    if (rows->step < 0 || rows->step > (ptrdiff_t)sizeof(double) || cols == 0)
+        return;
+    for (int lane = 0; lane < rows->count; lane++) {
+        const char *first = rows->row[lane] + offset * rows->step;
+        const char *last = first + (cols - 1) * rows->step;
+        for (const char *p = first; p < last; p += LINE)
+            __builtin_prefetch(p);
+        __builtin_prefetch(last);
+    }
+}
+
+/* A block of at most LANES rows and columns; both are constants for a whole one. */
+static inline __attribute__((always_inline)) void
+pack_block(real *tile, char *const *row, ptrdiff_t offset, ptrdiff_t step, const int count,
+           const int width, const attn_dtype dtype)
+{
+    vec r[LANES];
+    for (int i = 0; i < LANES; i++)
+        r[i] = i < count ? load_as(row[i] + offset * step, step, width, dtype) : v_zero();
+    v_transpose(r);
+    for (int i = 0; i < width; i++)
+        v_store(tile + i * TILE_LANES, r[i]);
+}
+
 static inline __attribute__((always_inline)) void pack_as(real *tile, const struct attn_rows *rows,
                                                           ptrdiff_t offset, ptrdiff_t cols,
                                                           const attn_dtype dtype)
 {
     for (int j = 0; j < rows->vectors; j++)
         for (ptrdiff_t c = 0; c < cols; c += LANES) {
+            real *to = tile + c * TILE_LANES + j * LANES;
+            char *const *row = rows->row + j * LANES;
+            const int count = at_most_lanes(rows->count - j * LANES);
             const int width = at_most_lanes(cols - c);
-            vec r[LANES];
-            for (int i = 0; i < LANES; i++) {
-                const int lane = j * LANES + i;
-                r[i] = lane < rows->count ? load_as(rows->row[lane] + (offset + c) * rows->step,
-                                                    rows->step, width, dtype)
-                                          : v_zero();
-            }
-            v_transpose(r);
-            for (int i = 0; i < width; i++)
-                v_store(tile + (c + i) * TILE_LANES + j * LANES, r[i]);
+            if (count == LANES && width == LANES)
+                pack_block(to, row, offset + c, rows->step, LANES, LANES, dtype);
+            else
+                pack_block(to, row, offset + c, rows->step, count, width, dtype);
         }
 }
 
 static void pack(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols)
 {
+    fetch_rows(rows, offset, cols);
     switch (rows->dtype) {
     case ATTN_F16: pack_as(tile, rows, offset, cols, ATTN_F16); break;
     case ATTN_BF16: pack_as(tile, rows, offset, cols, ATTN_BF16); break;
@@ -129,21 +158,32 @@ static void pack(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptr
 }
 
 static inline __attribute__((always_inline)) void
+unpack_block(char *const *row, ptrdiff_t offset, ptrdiff_t step, const real *tile, vec factor,
+             const int count, const int width, const attn_dtype dtype)
+{
+    vec r[LANES];
+    for (int i = 0; i < LANES; i++)
+        r[i] = i < width ? v_mul(v_load(tile + i * TILE_LANES), factor) : v_zero();
+    v_transpose(r);
+    for (int i = 0; i < count; i++)
+        store_as(row[i] + offset * step, step, width, r[i], dtype);
+}
+
+static inline __attribute__((always_inline)) void
 unpack_as(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols, const real *tile,
           const real *factor, const attn_dtype dtype)
 {
     for (int j = 0; j < rows->vectors; j++) {
         const vec f = factor ? v_load(factor + j * LANES) : v_set1(1);
         for (ptrdiff_t c = 0; c < cols; c += LANES) {
+            const real *from = tile + c * TILE_LANES + j * LANES;
+            char *const *row = rows->row + j * LANES;
+            const int count = at_most_lanes(rows->count - j * LANES);
             const int width = at_most_lanes(cols - c);
-            vec r[LANES];
-            for (int i = 0; i < LANES; i++)
-                r[i] = i < width ? v_mul(v_load(tile + (c + i) * TILE_LANES + j * LANES), f)
-                                 : v_zero();
-            v_transpose(r);
-            for (int i = 0; i < LANES && j * LANES + i < rows->count; i++)
-                store_as(rows->row[j * LANES + i] + (offset + c) * rows->step, rows->step, width,
-                         r[i], dtype);
+            if (count == LANES && width == LANES)
+                unpack_block(row, offset + c, rows->step, from, f, LANES, LANES, dtype);
+            else
+                unpack_block(row, offset + c, rows->step, from, f, count, width, dtype);
         }
     }
 }
