@@ -62,7 +62,10 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
-    const bool masked = tile_scores(tile, key, keys, ATTN_WEIGHTS);
+    const enum tile_sight sight = tile_scores(tile, key, keys, ATTN_WEIGHTS);
+    if (sight == TILE_HIDDEN)
+        return;
+    tile->masked = tile->masked || sight == TILE_MASKED;
     if (!plan->out.data) {
         k->softmax_step(tile->scores, keys, tile->vectors, tile->max, tile->sum, tile->owed);
         return;
@@ -70,7 +73,7 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 
     const struct key_rows v = tile_key_rows(tile, &plan->value, key, keys);
     const void *seen = NULL;
-    if (masked && !k->all_finite(v.data, v.row, v.col, keys, plan->shape->value_features)) {
+    if (tile->careful && sight == TILE_MASKED) {
         memcpy(tile->bias, tile->scores, (size_t)keys * (size_t)k->tile_lanes * k->real_size);
         seen = tile->bias;
     }
@@ -80,7 +83,7 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     add_values(tile, &v, keys, seen);
 }
 
-bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
+static bool attend(struct tile *tile, struct attn_job *job, int thread)
 {
     const struct attn_plan *plan = tile->plan;
     begin_softmax(tile);
@@ -95,6 +98,27 @@ bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
         attend_keys(tile, key, least(plan->key_tile, tile->stop - key));
     }
     return true;
+}
+
+/* Whether the output so far has neither infinities nor NaN. */
+static bool is_finite(const struct tile *tile)
+{
+    const struct attn_plan *plan = tile->plan;
+    const ptrdiff_t features = plan->shape->value_features;
+    const int lanes = plan->kernels->tile_lanes;
+    return plan->few_rows ? plan->kernels->all_finite(tile->out, features, 1, tile->count, features)
+                          : plan->kernels->all_finite(tile->out, lanes, 1, features, tile->count);
+}
+
+bool attn_attend(struct tile *tile, struct attn_job *job, int thread)
+{
+    tile->masked = tile->careful = false;
+    if (!attend(tile, job, thread))
+        return false;
+    if (!tile->plan->out.data || !tile->masked || is_finite(tile))
+        return true;
+    tile->careful = true;
+    return attend(tile, job, thread);
 }
 
 void attn_divide_by_sum(struct tile *tile)

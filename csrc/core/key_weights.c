@@ -48,7 +48,8 @@ static void add_queries(struct tile *tile, const struct column_sums *job, ptrdif
     memcpy(tile->max, from, bytes);
     memcpy(tile->factor, from + bytes, bytes);
     tile_load(tile);
-    tile_scores(tile, key, keys, ATTN_WEIGHTS);
+    if (tile_scores(tile, key, keys, ATTN_WEIGHTS) == TILE_HIDDEN)
+        return;
     k->softmax_end(tile->scores, keys, tile->vectors, tile->max, tile->factor);
     k->add_lanes(tile->out, tile->scores, keys, tile->count);
 }

@@ -151,6 +151,8 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->tiles = divide_up(plan->row_vectors, TILE_VECTORS);
 
     plan->few_rows = 2 * plan->rows <= k->lanes;
+    plan->same_mask = (plan->mask.row == 0 || shape->queries == 1)
+                      && (plan->mask.head == 0 || plan->tile_heads == 1);
     plan->widen_key = must_widen(&plan->key, plan);
     plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
     plan->key_tile = least(round_up(most(1, shape->keys), 4), most_keys(shape, k));

@@ -5,6 +5,28 @@
 
 #include "number.h"
 
+/* Asks for n elements, `step` bytes apart, of the memory that will be needed soon. (Inlined by force: a
+ * function that does nothing but ask is taken for one without effect, and its calls are dropped.) */
+static inline __attribute__((always_inline)) void fetch(const char *from, ptrdiff_t step,
+                                                        ptrdiff_t n, const int for_writing)
+{
+    enum { LINE = 64 };
+    if (step > LINE) /* too many lines for what they hold */
+        return;
+    const char *const end = from + n * step;
+    for (from -= (uintptr_t)from % LINE; from < end; from += LINE)
+        __builtin_prefetch(from, for_writing);
+}
+
+/* The same of each row. All are asked for before any is read: groups of rows, each packed when it has
+ * come, would wait for memory one after the other. */
+static inline __attribute__((always_inline)) void
+fetch_rows(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t n, const int for_writing)
+{
+    for (int lane = 0; lane < rows->count; lane++)
+        fetch(rows->row[lane] + offset * rows->step, rows->step, n, for_writing);
+}
+
 char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head)
 {
     char *at = operand->data + head * operand->head;
@@ -113,6 +135,7 @@ static void pack_queries(struct tile *tile)
     const ptrdiff_t features = plan->shape->features;
     struct attn_rows rows;
     tile_rows(tile, &plan->query, &rows);
+    fetch_rows(&rows, 0, features, 0);
     if (!plan->few_rows) {
         k->pack(tile->packed, &rows, 0, features);
         return;
@@ -123,36 +146,30 @@ static void pack_queries(struct tile *tile)
     }
 }
 
-/* Asks for n rows of an operand. (Inlined by force: a function that does nothing but fetch is taken for
- * one without effect, and its calls are dropped.) */
+/* Asks for the first keys or values of a tile. */
 static inline __attribute__((always_inline)) void
-fetch_rows(const char *row, const struct operand *operand, ptrdiff_t rows, ptrdiff_t cols,
-           const int for_writing)
+fetch_keys(const struct tile *tile, const struct operand *operand, ptrdiff_t features)
 {
-    for (; rows > 0; rows--, row += operand->row)
-        for (ptrdiff_t at = 0; at < cols * operand->col; at += 64)
-            __builtin_prefetch(row + at, for_writing);
+    const ptrdiff_t keys = least(tile->plan->key_tile, tile->stop - tile->start);
+    const char *row = tile_base(tile, operand, tile->kv_head) + tile->start * operand->row;
+    for (ptrdiff_t key = 0; key < keys; key++, row += operand->row)
+        fetch(row, operand->col, features, 0);
 }
 
-/* Asks for what will be needed soon, all at once: memory of the results and, where no tile before has
- * brought them into the cache, keys and values. */
-static inline __attribute__((always_inline)) void fetch(const struct tile *tile)
+/* Asks for what follows the queries: keys and values, where no tile before has brought them into the
+ * cache, and the memory of the output. */
+static inline __attribute__((always_inline)) void fetch_operands(const struct tile *tile)
 {
     const struct attn_plan *plan = tile->plan;
     const attn_shape *shape = plan->shape;
-    if (plan->tiles == 1) {
-        const ptrdiff_t key = tile->start, keys = least(plan->key_tile, tile->stop - key);
-        fetch_rows(tile_base(tile, &plan->key, tile->kv_head) + key * plan->key.row, &plan->key,
-                   keys, shape->features, 0);
-        if (plan->value.data)
-            fetch_rows(tile_base(tile, &plan->value, tile->kv_head) + key * plan->value.row,
-                       &plan->value, keys, shape->value_features, 0);
-    }
+    if (plan->tiles == 1)
+        fetch_keys(tile, &plan->key, shape->features);
+    if (plan->tiles == 1 && plan->value.data)
+        fetch_keys(tile, &plan->value, shape->value_features);
     if (plan->out.data) {
         struct attn_rows rows;
         tile_rows(tile, &plan->out, &rows);
-        for (int lane = 0; lane < rows.count; lane++)
-            fetch_rows(rows.row[lane], &plan->out, 1, shape->value_features, 1);
+        fetch_rows(&rows, 0, shape->value_features, 1);
     }
 }
 
@@ -161,7 +178,7 @@ void tile_load(struct tile *tile)
     if (tile->plan->alibi_slopes.data)
         find_slopes(tile);
     pack_queries(tile);
-    fetch(tile);
+    fetch_operands(tile);
 }
 
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block)
@@ -211,12 +228,27 @@ void tile_take_part(struct tile *tile, ptrdiff_t part)
     tile->stop = least(tile->stop, (part + 1) * size);
 }
 
-static void add_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
+/* Reads the mask of a tile of keys, into tile->bias, and asks for that of the next. */
+static enum mask_effect read_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_plan *plan = tile->plan;
+    const ptrdiff_t next = key + keys, next_keys = least(plan->key_tile, tile->stop - next);
     struct attn_rows rows;
     tile_rows(tile, &plan->mask, &rows);
+    if (plan->same_mask)
+        rows.count = rows.vectors = 1;
     plan->kernels->pack(tile->bias, &rows, key, keys);
+    fetch_rows(&rows, next, next_keys, 0);
+    const enum mask_effect effect = plan->kernels->mask_effect(tile->bias, keys, rows.count,
+                                                               rows.dtype == ATTN_BOOL);
+    if (plan->same_mask && effect != MASK_PASSES)
+        plan->kernels->spread(tile->bias, keys, tile->vectors);
+    return effect;
+}
+
+static void apply_mask(struct tile *tile, ptrdiff_t keys)
+{
+    const struct attn_plan *plan = tile->plan;
     if (plan->mask.dtype == ATTN_BOOL)
         plan->kernels->mask(tile->scores, tile->bias, keys, tile->vectors);
     else
@@ -263,29 +295,43 @@ struct key_rows tile_key_rows(struct tile *tile, const struct operand *operand, 
     return (struct key_rows){to, features, 1};
 }
 
-bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage)
+/* scale · q·k, softcapped. */
+static void dot_products(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
     const struct key_rows rows = tile_key_rows(tile, &plan->key, key, keys);
-
     if (plan->few_rows)
         k->score_rows(tile->scores, rows.data, rows.row, tile->packed, keys, plan->shape->features,
                       tile->count, plan->factor);
     else
         k->product(tile->scores, rows.data, rows.row, rows.col, tile->packed, keys,
                    plan->shape->features, tile->vectors, plan->factor);
-
     if (plan->softcap > 0)
         k->softcap(tile->scores, keys, tile->vectors, plan->softcap);
-    if (stage < ATTN_BIASED)
-        return false;
+}
+
+enum tile_sight tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage)
+{
+    const struct attn_plan *plan = tile->plan;
+    const bool biased = stage >= ATTN_BIASED;
+    enum mask_effect effect = MASK_PASSES;
+    if (biased && plan->mask.data)
+        effect = read_mask(tile, key, keys);
+    if (effect == MASK_HIDES) { /* -inf, whatever the scores are */
+        apply_mask(tile, keys);
+        return TILE_HIDDEN;
+    }
+
+    dot_products(tile, key, keys);
+    if (!biased)
+        return TILE_SEEN;
     if (plan->alibi_slopes.data)
         add_alibi(tile, key, keys);
-    if (plan->mask.data)
-        add_mask(tile, key, keys);
+    if (effect == MASK_MIXES)
+        apply_mask(tile, keys);
     const bool clipped = key < tile->inner_start || key + keys > tile->inner_stop;
     if (clipped)
         clip_ranges(tile, key, keys);
-    return clipped || plan->mask.data || plan->alibi_slopes.data;
+    return clipped || effect == MASK_MIXES || plan->alibi_slopes.data ? TILE_MASKED : TILE_SEEN;
 }

@@ -20,6 +20,9 @@ struct tile {
     ptrdiff_t head[MAX_TILE_LANES], query[MAX_TILE_LANES];
     int64_t first[MAX_TILE_LANES], end[MAX_TILE_LANES];
 
+    bool masked;  /* some scores may be -inf by a mask */
+    bool careful; /* keeps values that are not finite from the rows that do not see them */
+
     /* The keys that any row sees lie in [start, stop), and all of [inner_start, inner_stop) is seen
      * by all rows. */
     int64_t start, stop, inner_start, inner_stop;
@@ -57,8 +60,11 @@ struct key_rows {
 struct key_rows tile_key_rows(struct tile *tile, const struct operand *operand, ptrdiff_t key,
                               ptrdiff_t keys);
 
+/* What the rows of a tile see of some keys: nothing, all but what may be masked, or all. */
+enum tile_sight { TILE_HIDDEN, TILE_MASKED, TILE_SEEN };
+
 /* scores[key, lane] for keys [key, key + keys), as far as stage says; ATTN_WEIGHTS stops before the
- * softmax. Returns whether some of them may be masked. */
-bool tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage);
+ * softmax. */
+enum tile_sight tile_scores(struct tile *tile, ptrdiff_t key, ptrdiff_t keys, attn_stage stage);
 
 #endif

@@ -33,6 +33,9 @@ struct attn_matrix {
     ptrdiff_t row, col;
 };
 
+/* A mask may hide all keys of a tile from all its rows, or change nothing. */
+enum mask_effect { MASK_HIDES, MASK_MIXES, MASK_PASSES };
+
 struct attn_kernels {
     const char *isa;
     int lanes;      /* reals in a vector */
@@ -88,6 +91,10 @@ struct attn_kernels {
     void (*add_bias)(void *scores, const void *bias, ptrdiff_t keys, int vectors);
     /* s = -inf where keep is 0 */
     void (*mask)(void *scores, const void *keep, ptrdiff_t keys, int vectors);
+    /* What add_bias or, if keep says so, mask would do to the first `count` lanes. */
+    enum mask_effect (*mask_effect)(const void *bias, ptrdiff_t keys, int count, bool keep);
+    /* bias[key, lane] = bias[key, 0] */
+    void (*spread)(void *bias, ptrdiff_t keys, int vectors);
     /* s = s - slope[lane] · |distance[lane] - key| */
     void (*alibi)(void *scores, ptrdiff_t keys, int vectors, const void *distance,
                   const void *slope);

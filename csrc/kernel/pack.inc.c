@@ -54,6 +54,8 @@ static inline __attribute__((always_inline)) vec load_as(const char *p, ptrdiff_
     if (step == dtype_size(dtype)) {
         if (dtype == REAL_DTYPE)
             return n == LANES ? v_load((const real *)p) : v_load_part((const real *)p, n);
+        if (n == LANES && dtype == ATTN_BOOL)
+            return v_from_bool(p);
 #if REAL_BITS == 32
         if (n == LANES && dtype == ATTN_F16)
             return v_from_f16(p);
@@ -97,24 +99,6 @@ static inline __attribute__((always_inline)) void store_as(char *p, ptrdiff_t st
 
 static inline int at_most_lanes(ptrdiff_t n) { return n < LANES ? (int)n : LANES; }
 
-enum { LINE = 64 }; /* bytes of a cache line */
-
-/* Asks for all lines of some rows at once; otherwise each group of rows would wait for memory anew.
- * Elements that lie far apart have a line each: too many to ask for. */
-static inline __attribute__((always_inline)) void fetch_rows(const struct attn_rows *rows,
-                                                             ptrdiff_t offset, ptrdiff_t cols)
-{
-    if (rows->step < 0 || rows->step > (ptrdiff_t)sizeof(double) || cols == 0)
-        return;
-    for (int lane = 0; lane < rows->count; lane++) {
-        const char *first = rows->row[lane] + offset * rows->step;
-        const char *last = first + (cols - 1) * rows->step;
-        for (const char *p = first; p < last; p += LINE)
-            __builtin_prefetch(p);
-        __builtin_prefetch(last);
-    }
-}
-
 /* A block of at most LANES rows and columns; both are constants for a whole one. */
 static inline __attribute__((always_inline)) void
 pack_block(real *tile, char *const *row, ptrdiff_t offset, ptrdiff_t step, const int count,
@@ -147,7 +131,6 @@ static inline __attribute__((always_inline)) void pack_as(real *tile, const stru
 
 static void pack(void *tile, const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols)
 {
-    fetch_rows(rows, offset, cols);
     switch (rows->dtype) {
     case ATTN_F16: pack_as(tile, rows, offset, cols, ATTN_F16); break;
     case ATTN_BF16: pack_as(tile, rows, offset, cols, ATTN_BF16); break;

@@ -33,6 +33,38 @@ static void mask(void *scores, const void *keep, ptrdiff_t keys, int vectors)
         }
 }
 
+static enum mask_effect mask_effect(const void *bias, ptrdiff_t keys, int count, bool keep)
+{
+    const vec zero = v_zero(), one = v_set1(1), hiding = v_set1(keep ? 0 : -INFINITY);
+    bool shows = false, changes = false;
+    for (int lane = 0; lane < count && !(shows && changes); lane += LANES) {
+        const real *b = (const real *)bias + lane;
+        vec shown = zero, changed = zero; /* 1 in lanes with such a key */
+        real rows[LANES];
+        for (int i = 0; i < LANES; i++)
+            rows[i] = lane + i < count;
+        const vec valid = v_load(rows);
+        for (ptrdiff_t key = 0; key < keys; key++, b += TILE_LANES) {
+            const vec x = v_load(b), changed_by_0 = keep ? one : changed;
+            shown = v_select(v_eq(x, hiding), shown, one);
+            changed = v_select(v_eq(x, zero), changed_by_0, keep ? changed : one);
+        }
+        shows = shows || !v_all(v_eq(v_mul(shown, valid), zero));
+        changes = changes || !v_all(v_eq(v_mul(changed, valid), zero));
+    }
+    return !shows ? MASK_HIDES : changes ? MASK_MIXES : MASK_PASSES;
+}
+
+static void spread(void *bias, ptrdiff_t keys, int vectors)
+{
+    for (ptrdiff_t key = 0; key < keys; key++) {
+        real *b = (real *)bias + key * TILE_LANES;
+        const vec same = v_set1(*b);
+        for (int j = 0; j < vectors; j++)
+            v_store(b + j * LANES, same);
+    }
+}
+
 static void alibi(void *scores, ptrdiff_t keys, int vectors, const void *distance,
                   const void *slope)
 {

@@ -33,6 +33,8 @@ static void fill_table(struct attn_kernels *table, const char *isa)
         .softcap = softcap,
         .add_bias = add_bias,
         .mask = mask,
+        .mask_effect = mask_effect,
+        .spread = spread,
         .alibi = alibi,
         .clip = clip,
         .softmax_step = softmax_step,

@@ -79,6 +79,10 @@ static inline void v_transpose(vec r[LANES])
     }
 }
 
+static inline vec v_from_bool(const void *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
 static inline vec v_from_f16(const void *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -169,6 +173,13 @@ static inline void v_transpose(vec r[LANES])
     r[1] = _mm256_permute2f128_pd(AB, CD, 0x20);
     r[2] = _mm256_permute2f128_pd(ab, cd, 0x31);
     r[3] = _mm256_permute2f128_pd(AB, CD, 0x31);
+}
+
+static inline vec v_from_bool(const void *p)
+{
+    int four;
+    memcpy(&four, p, sizeof four);
+    return _mm256_cvtepi32_pd(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(four)));
 }
 
 #endif

@@ -68,6 +68,10 @@ static inline void v_transpose(vec r[LANES])
     }
 }
 
+static inline vec v_from_bool(const void *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
 static inline vec v_from_f16(const void *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
@@ -152,6 +156,11 @@ static inline void v_transpose(vec r[LANES])
         r[4 + i] = _mm512_shuffle_f64x2(even01, even23, 0xdd);
         r[6 + i] = _mm512_shuffle_f64x2(odd01, odd23, 0xdd);
     }
+}
+
+static inline vec v_from_bool(const void *p)
+{
+    return _mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
 #endif

@@ -77,6 +77,9 @@ static inline vec v_ldexp(vec x, vec whole)
 /* Rows r[i] become columns: lane j of r[i] goes to lane i of r[j]. */
 static inline void v_transpose(vec r[LANES]) { (void)r; }
 
+/* 0 or another number for each byte of bool. */
+static inline vec v_from_bool(const void *p) { return *(const unsigned char *)p; }
+
 #if REAL_BITS == 32
 static inline vec v_from_f16(const void *p) { return half_load(p); }
 static inline vec v_from_bf16(const void *p) { return bfloat_load(p); }

@@ -75,6 +75,13 @@ static inline void v_transpose(vec r[LANES])
     r[3] = vreinterpretq_f32_f64(vtrn2q_f64(AB, CD));
 }
 
+static inline vec v_from_bool(const void *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+}
 static inline vec v_from_f16(const void *p)
 {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
@@ -152,6 +159,12 @@ static inline void v_transpose(vec r[LANES])
     const float64x2_t first = vtrn1q_f64(r[0], r[1]);
     r[1] = vtrn2q_f64(r[0], r[1]);
     r[0] = first;
+}
+
+static inline vec v_from_bool(const void *p)
+{
+    const unsigned char *two = p;
+    return (vec){two[0], two[1]};
 }
 
 #endif

@@ -83,6 +83,46 @@ static void check_mask(const struct subject *on, const struct tile *t, struct rn
         }
 }
 
+/* A mask in which some numbers are what hides and the others what passes, or all are of one kind; in
+ * the lanes after the last row anything. */
+static void check_mask_effect(const struct subject *on, const struct tile *t, struct rng *rng)
+{
+    const struct attn_kernels *isa = on->isa;
+    const int count = 1 + (int)rng_below(rng, t->lanes);
+    const bool keep = rng_below(rng, 2);
+    const double hides = keep ? 0 : -INFINITY, passes = keep ? 1 : 0;
+    enum mask_effect want = (enum mask_effect)rng_below(rng, 3);
+    const ptrdiff_t odd_key = rng_below(rng, t->keys), odd_lane = rng_below(rng, count);
+    for (ptrdiff_t key = 0; key < t->keys; key++)
+        for (int lane = 0; lane < t->lanes; lane++)
+            put_tile(isa, t->other, key, lane,
+                     lane >= count         ? (double)rng_below(rng, 2)
+                     : want == MASK_PASSES ? passes
+                                           : hides);
+    if (want == MASK_MIXES) {
+        put_tile(isa, t->other, odd_key, (int)odd_lane, passes);
+        if (t->keys * count == 1)
+            want = MASK_PASSES;
+        if (!keep && rng_below(rng, 2)) { /* a bias that hides nothing is a change too */
+            put_tile(isa, t->other, odd_key, (int)odd_lane, 0.5);
+            want = MASK_MIXES;
+        }
+    }
+    const enum mask_effect got = isa->mask_effect(t->other, t->keys, count, keep);
+    expect(got == want, "expected %d of %d lanes, got %d", want, count, got);
+}
+
+static void check_spread(const struct subject *on, const struct tile *t, struct rng *rng)
+{
+    const struct attn_kernels *isa = on->isa;
+    (void)rng;
+    isa->spread(t->scores, t->keys, t->vectors);
+    for (ptrdiff_t key = 0; key < t->keys; key++)
+        for (int lane = 0; lane < t->lanes; lane++)
+            expect(same_bits(get_tile(isa, t->scores, key, lane), get_tile(isa, t->before, key, 0)),
+                   "key %td, lane %d", key, lane);
+}
+
 static void check_clip(const struct subject *on, const struct tile *t, struct rng *rng)
 {
     const struct attn_kernels *isa = on->isa;
@@ -190,6 +230,12 @@ void check_scores(const struct subject *on)
     for_each_tile(on, check_bias);
     claim(on->isa, "a mask keeps scores to the bit or sets -inf, over NaN too");
     for_each_tile(on, check_mask);
+
+    claim(on->isa, "a mask that hides all, or changes nothing, is told from others");
+    for_each_tile(on, check_mask_effect);
+
+    claim(on->isa, "one lane's mask spreads over all");
+    for_each_tile(on, check_spread);
     claim(on->isa, "a range keeps scores to the bit or sets -inf, over NaN too");
     for_each_tile(on, check_clip);
     claim(on->isa, "ALiBi is within a rounding per operation");
