@@ -62,7 +62,11 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
+    if (plan->read_once && plan->out.data)
+        tile_fetch_keys(tile, &plan->value, key);
     const enum tile_sight sight = tile_scores(tile, key, keys, ATTN_WEIGHTS);
+    if (plan->read_once)
+        tile_fetch_keys(tile, &plan->key, key + keys);
     if (sight == TILE_HIDDEN)
         return;
     tile->masked = tile->masked || sight == TILE_MASKED;

@@ -151,6 +151,8 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     plan->tiles = divide_up(plan->row_vectors, TILE_VECTORS);
 
     plan->few_rows = 2 * plan->rows <= k->lanes;
+    /* A single row goes through memory so fast that asking costs more than it brings. */
+    plan->read_once = plan->tiles == 1 && plan->rows > 1;
     plan->same_mask = (plan->mask.row == 0 || shape->queries == 1)
                       && (plan->mask.head == 0 || plan->tile_heads == 1);
     plan->widen_key = must_widen(&plan->key, plan);

@@ -50,6 +50,7 @@ struct attn_plan {
     ptrdiff_t part_keys;   /* keys of a part, a multiple of key_tile */
     ptrdiff_t units;
     bool few_rows;  /* fill at most half a vector: the features go into the lanes instead */
+    bool read_once; /* no two tiles share keys: none are in the cache, so they are asked for */
     bool same_mask; /* the mask is the same for all rows of a tile, as for padding */
     bool widen_key, widen_value;   /* into scratch first: the product can't read them in place */
     struct scratch_layout scratch; /* in bytes */

@@ -5,8 +5,7 @@
 
 #include "number.h"
 
-/* Asks for n elements, `step` bytes apart, of the memory that will be needed soon. (Inlined by force: a
- * function that does nothing but ask is taken for one without effect, and its calls are dropped.) */
+/* Asks for n elements, `step` bytes apart, of memory that will be needed soon. */
 static inline __attribute__((always_inline)) void fetch(const char *from, ptrdiff_t step,
                                                         ptrdiff_t n, const int for_writing)
 {
@@ -16,6 +15,8 @@ static inline __attribute__((always_inline)) void fetch(const char *from, ptrdif
     const char *const end = from + n * step;
     for (from -= (uintptr_t)from % LINE; from < end; from += LINE)
         __builtin_prefetch(from, for_writing);
+    /* GCC takes a function that only asks for one without effect, and drops calls of it. */
+    __asm__ volatile("");
 }
 
 /* The same of each row. All are asked for before any is read: groups of rows, each packed when it has
@@ -146,39 +147,30 @@ static void pack_queries(struct tile *tile)
     }
 }
 
-/* Asks for the first keys or values of a tile. */
-static inline __attribute__((always_inline)) void
-fetch_keys(const struct tile *tile, const struct operand *operand, ptrdiff_t features)
-{
-    const ptrdiff_t keys = least(tile->plan->key_tile, tile->stop - tile->start);
-    const char *row = tile_base(tile, operand, tile->kv_head) + tile->start * operand->row;
-    for (ptrdiff_t key = 0; key < keys; key++, row += operand->row)
-        fetch(row, operand->col, features, 0);
-}
-
-/* Asks for what follows the queries: keys and values, where no tile before has brought them into the
- * cache, and the memory of the output. */
-static inline __attribute__((always_inline)) void fetch_operands(const struct tile *tile)
+void tile_fetch_keys(const struct tile *tile, const struct operand *operand, ptrdiff_t key)
 {
     const struct attn_plan *plan = tile->plan;
-    const attn_shape *shape = plan->shape;
-    if (plan->tiles == 1)
-        fetch_keys(tile, &plan->key, shape->features);
-    if (plan->tiles == 1 && plan->value.data)
-        fetch_keys(tile, &plan->value, shape->value_features);
-    if (plan->out.data) {
-        struct attn_rows rows;
-        tile_rows(tile, &plan->out, &rows);
-        fetch_rows(&rows, 0, shape->value_features, 1);
-    }
+    const ptrdiff_t keys = least(plan->key_tile, tile->stop - key);
+    const ptrdiff_t features = operand == &plan->value ? plan->shape->value_features
+                                                       : plan->shape->features;
+    const char *row = tile_base(tile, operand, tile->kv_head) + key * operand->row;
+    for (ptrdiff_t i = 0; i < keys; i++, row += operand->row)
+        fetch(row, operand->col, features, 0);
 }
 
 void tile_load(struct tile *tile)
 {
-    if (tile->plan->alibi_slopes.data)
+    const struct attn_plan *plan = tile->plan;
+    if (plan->alibi_slopes.data)
         find_slopes(tile);
     pack_queries(tile);
-    fetch_operands(tile);
+    if (plan->read_once)
+        tile_fetch_keys(tile, &plan->key, tile->start);
+    if (plan->out.data) {
+        struct attn_rows rows;
+        tile_rows(tile, &plan->out, &rows);
+        fetch_rows(&rows, 0, plan->shape->value_features, 1);
+    }
 }
 
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block)

@@ -51,6 +51,9 @@ char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_
 /* The addresses of the tile's rows in an operand. */
 void tile_rows(const struct tile *tile, const struct operand *operand, struct attn_rows *rows);
 
+/* Asks for the memory of a tile of keys or values. */
+void tile_fetch_keys(const struct tile *tile, const struct operand *operand, ptrdiff_t key);
+
 /* Keys or values [key, key + keys) for the product: where they lie or, if the plan says so, widened
  * into scratch. Strides count reals. */
 struct key_rows {
