@@ -62,7 +62,7 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
-    if (plan->read_once && plan->out.data)
+    if (plan->read_once && plan->out.data && key > tile->start)
         tile_fetch_keys(tile, &plan->value, key);
     const enum tile_sight sight = tile_scores(tile, key, keys, ATTN_WEIGHTS);
     if (plan->read_once)
@@ -176,31 +176,50 @@ static bool store_weights(struct tile *tile, struct attn_job *job, int thread)
     return true;
 }
 
+/* One tile, which is open. */
+static void forward_tile(struct tile *tile, struct attn_job *job, int thread)
+{
+    const struct attn_plan *plan = tile->plan;
+    tile_load(tile);
+    if (!plan->weights.data || plan->problem->stage == ATTN_WEIGHTS) {
+        if (!attn_attend(tile, job, thread))
+            return;
+        attn_divide_by_sum(tile);
+    }
+    if (plan->out.data) {
+        struct attn_rows rows;
+        tile_rows(tile, &plan->out, &rows);
+        if (plan->few_rows)
+            plan->kernels->narrow(&rows, plan->shape->value_features, tile->out, tile->factor);
+        else
+            plan->kernels->unpack(&rows, 0, plan->shape->value_features, tile->out, tile->factor);
+    }
+    if (plan->lse.data)
+        attn_store_lse(tile);
+    if (plan->weights.data)
+        store_weights(tile, job, thread);
+}
+
+/* A few tiles in a row: the next one's memory comes while one is computed. */
 static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
 {
     const struct attn_units *units = job->context;
     const struct attn_plan *plan = units->plan;
-    struct tile tile;
-    tile_open(&tile, plan, units->scratch + thread * plan->scratch.size, unit);
-    tile_load(&tile);
-
-    if (!plan->weights.data || plan->problem->stage == ATTN_WEIGHTS) {
-        if (!attn_attend(&tile, job, thread))
+    char *scratch = units->scratch + thread * plan->scratch.size;
+    const ptrdiff_t first = unit * plan->unit_tiles;
+    const ptrdiff_t end = least(first + plan->unit_tiles, plan->units);
+    struct tile tile[2];
+    tile_open(&tile[0], plan, scratch, first);
+    tile_fetch(&tile[0]);
+    for (ptrdiff_t i = 0; first + i < end; i++) {
+        if (first + i + 1 < end) {
+            tile_open(&tile[(i + 1) % 2], plan, scratch, first + i + 1);
+            tile_fetch(&tile[(i + 1) % 2]);
+        }
+        forward_tile(&tile[i % 2], job, thread);
+        if (atomic_load_explicit(&job->stop, memory_order_relaxed))
             return;
-        attn_divide_by_sum(&tile);
     }
-    if (plan->out.data) {
-        struct attn_rows rows;
-        tile_rows(&tile, &plan->out, &rows);
-        if (plan->few_rows)
-            plan->kernels->narrow(&rows, plan->shape->value_features, tile.out, tile.factor);
-        else
-            plan->kernels->unpack(&rows, 0, plan->shape->value_features, tile.out, tile.factor);
-    }
-    if (plan->lse.data)
-        attn_store_lse(&tile);
-    if (plan->weights.data)
-        store_weights(&tile, job, thread);
 }
 
 attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
@@ -209,12 +228,15 @@ attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
 {
     _Alignas(64) char small[16 * 1024]; /* enough for a tutorial's sizes */
     struct attn_units units = {.plan = plan, .context = context, .scratch = small};
-    struct attn_job job = {.unit = unit, .context = &units, .units = plan->units, .run = *run};
+    struct attn_job job = {.unit = unit,
+                           .context = &units,
+                           .units = divide_up(plan->units, plan->unit_tiles),
+                           .run = *run};
     ptrdiff_t size;
 
     if (plan->units == 0)
         return ATTN_OK;
-    job.run.threads = attn_plan_threads(run, plan->work, plan->units);
+    job.run.threads = attn_plan_threads(run, plan->work, job.units);
     if (!product_fits(plan->scratch.size, job.run.threads, &size))
         return ATTN_E_MEMORY;
     if ((size_t)size > sizeof small)
@@ -244,5 +266,6 @@ attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, c
         return ATTN_E_MEMORY;
     if (plan.parts > 1)
         return attn_forward_parts(&plan, run);
+    plan.unit_tiles = attn_plan_unit_tiles(&plan, run);
     return attn_run_plan(&plan, run, forward_unit, NULL);
 }

@@ -11,8 +11,10 @@ enum {
     WIDENED_BYTES = 256 * 1024, /* room for a widened tile of keys and of values */
     UNITS_WANTED = 16,          /* with fewer the keys are split … */
     LEAST_PART_KEYS = 1024,     /* … into parts of no less than this */
+    UNITS_PER_THREAD = 8,       /* at least, so that all threads end together */
 };
 static const double work_per_thread = 2e5; /* less does not pay for a wake-up */
+static const double work_per_unit = 4e6;   /* some 20 µs */
 
 /* Bytes for one step along the axis that stands `back` places from the right: 0 where the view has no
  * such axis, or one of size 1 that broadcasts. */
@@ -161,9 +163,17 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
 
     assert(plan->key_tile > 0 && plan->key_tile % 4 == 0); /* dropout counts in fours */
     split_keys(plan);
+    plan->unit_tiles = 1;
     plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries
                  * (double)shape->keys * (double)(shape->features + shape->value_features + 16);
     return lay_out_scratch(plan);
+}
+
+ptrdiff_t attn_plan_unit_tiles(const struct attn_plan *plan, const attn_run *run)
+{
+    const double tiles = work_per_unit / (1 + plan->work / (double)plan->units);
+    const ptrdiff_t spread = plan->units / (UNITS_PER_THREAD * run->threads);
+    return most(1, tiles < (double)spread ? (ptrdiff_t)tiles : spread);
 }
 
 int attn_plan_threads(const attn_run *run, double work, ptrdiff_t units)

@@ -48,8 +48,9 @@ struct attn_plan {
     ptrdiff_t key_tile;    /* keys at a time, a multiple of 4 */
     ptrdiff_t parts;       /* that the keys are split into, where there are few tiles */
     ptrdiff_t part_keys;   /* keys of a part, a multiple of key_tile */
-    ptrdiff_t units;
-    bool few_rows;  /* fill at most half a vector: the features go into the lanes instead */
+    ptrdiff_t units;       /* tiles × parts */
+    ptrdiff_t unit_tiles;  /* tiles that a thread takes at once */
+    bool few_rows;         /* fill at most half a vector: the features go into the lanes instead */
     bool read_once; /* no two tiles share keys: none are in the cache, so they are asked for */
     bool same_mask; /* the mask is the same for all rows of a tile, as for padding */
     bool widen_key, widen_value;   /* into scratch first: the product can't read them in place */
@@ -61,6 +62,10 @@ struct attn_plan {
  * into ptrdiff_t. */
 bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const attn_shape *shape,
                     bool mixed);
+
+/* How many tiles a thread should take at once. They are computed one by one, so this is a matter of
+ * speed alone. */
+ptrdiff_t attn_plan_unit_tiles(const struct attn_plan *plan, const attn_run *run);
 
 /* The threads worth waking for so much work. */
 int attn_plan_threads(const attn_run *run, double work, ptrdiff_t units);

@@ -136,7 +136,6 @@ static void pack_queries(struct tile *tile)
     const ptrdiff_t features = plan->shape->features;
     struct attn_rows rows;
     tile_rows(tile, &plan->query, &rows);
-    fetch_rows(&rows, 0, features, 0);
     if (!plan->few_rows) {
         k->pack(tile->packed, &rows, 0, features);
         return;
@@ -158,19 +157,27 @@ void tile_fetch_keys(const struct tile *tile, const struct operand *operand, ptr
         fetch(row, operand->col, features, 0);
 }
 
-void tile_load(struct tile *tile)
+void tile_fetch(const struct tile *tile)
 {
     const struct attn_plan *plan = tile->plan;
-    if (plan->alibi_slopes.data)
-        find_slopes(tile);
-    pack_queries(tile);
+    struct attn_rows rows;
+    tile_rows(tile, &plan->query, &rows);
+    fetch_rows(&rows, 0, plan->shape->features, 0);
     if (plan->read_once)
         tile_fetch_keys(tile, &plan->key, tile->start);
-    if (plan->out.data) {
-        struct attn_rows rows;
-        tile_rows(tile, &plan->out, &rows);
-        fetch_rows(&rows, 0, plan->shape->value_features, 1);
-    }
+    if (!plan->out.data)
+        return;
+    if (plan->read_once)
+        tile_fetch_keys(tile, &plan->value, tile->start);
+    tile_rows(tile, &plan->out, &rows);
+    fetch_rows(&rows, 0, plan->shape->value_features, 1);
+}
+
+void tile_load(struct tile *tile)
+{
+    if (tile->plan->alibi_slopes.data)
+        find_slopes(tile);
+    pack_queries(tile);
 }
 
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block)

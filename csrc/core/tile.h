@@ -38,6 +38,9 @@ void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head
 /* Sets up a unit in a thread's scratch: its rows, and their ranges of keys. */
 void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit);
 
+/* Asks for the memory of the rows and of their first keys and values, all at once. */
+void tile_fetch(const struct tile *tile);
+
 /* Reads what scores are made of: slopes, and queries, packed (as they are, row by row, where the plan
  * has few rows). */
 void tile_load(struct tile *tile);
