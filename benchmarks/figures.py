@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attnmod as am
+from benchmarks.contenders import Call
 from benchmarks.report import columns, milliseconds
-from benchmarks.rows import TABLE
 from benchmarks.run import race
+from benchmarks.suite import select
 
 ROOT = Path(__file__).parents[1]
 IMPORTS = 15
@@ -64,20 +64,20 @@ def memory_growth(queries: int, keys: int) -> float | None:
 def speedups(threads: int, seconds: float) -> dict[str, float]:
     """One thread's time divided by all threads', for the rows of 512 queries or more."""
     found = {}
-    for row in TABLE:
+    for row in select(["table"]):
         if row.shape[3] < 512 or threads < 2:
             continue
+        inputs = row.inputs()
         attend = partial(
             am.scaled_dot_product_attention,
-            *row.inputs()[:3],
-            is_causal=row.causal,
-            enable_gqa=row.shape[1] != row.shape[2],
+            *inputs[:3],
+            **inputs.options,
         )
-        runs: dict[str, tuple[Callable[[], Any], float]] = {
-            "one": (partial(attend, num_threads=1), 0.0),
-            "all": (partial(attend, num_threads=threads), 0.0),
+        calls = {
+            "one": Call(partial(attend, num_threads=1), list, pause=0.0),
+            "all": Call(partial(attend, num_threads=threads), list, pause=0.0),
         }
-        times = race(runs, seconds, rounds=3)
+        times = race(calls, seconds, rounds=3)
         found[row.name] = min(times["one"]) / min(times["all"])
     return found
 

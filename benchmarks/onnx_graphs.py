@@ -28,6 +28,7 @@ class Graph:
     outputs: list[str] = field(default_factory=lambda: ["out"])
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     domain: str = ""
+    opset: int = 23
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Runner:
             [helper.make_tensor_value_info(name, real, None) for name in graph.outputs],
             [self.onnx.numpy_helper.from_array(x, name) for name, x in graph.constants.items()],
         )
-        opsets = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+        opsets = [helper.make_opsetid("", graph.opset), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION)
         options = self.runtime.SessionOptions()
         options.intra_op_num_threads = self.threads
@@ -111,29 +112,49 @@ def _merge_heads(x: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(x.swapaxes(1, 2)).reshape(B, L, H * E)
 
 
+def _has_only(inputs: Inputs, *known: str) -> bool:
+    return set(inputs.options) <= {*known, "is_causal"}
+
+
 def attention(row: Row, inputs: Inputs) -> Graph | None:
     """The standard's own operator."""
-    feeds = {name: x for name, x in inputs._asdict().items() if x is not None}
-    options: dict[str, Any] = {"is_causal": int(row.causal)}
+    if not _has_only(inputs, "attn_mask", "enable_gqa", "softcap", "kv_lens", "return_weights"):
+        return None
+    feeds = dict(zip(("query", "key", "value"), inputs[:3], strict=True))
+    names = list(feeds)
+    if inputs.mask is not None:
+        feeds["mask"] = inputs.mask
+        names += ["mask"]
+    if row.kv_lens:
+        feeds["lengths"] = row.lengths
+        names += ["", "", "", "lengths"]
+    options: dict[str, Any] = {"is_causal": int(row.causal), "softcap": row.softcap}
     outputs = ["out"]
     if row.weights:
         options["qk_matmul_output_mode"] = 3
         outputs += ["", "", "weights"]
-    node = ("Attention", list(feeds), outputs, options)
-    return Graph("Attention-23", feeds, [node], [name for name in outputs if name])
+    node = ("Attention", names, outputs, options)
+    opset = 24 if row.kv_lens else 23
+    outputs = [name for name in outputs if name]
+    return Graph(f"Attention-{opset}", feeds, [node], outputs, opset=opset)
 
 
 def multi_head(row: Row, inputs: Inputs) -> Graph | None:
     """ONNX Runtime's own operator; without a mask it is a blocked, fused one."""
-    H, G = row.shape[1:3]
-    if H != G or row.weights or row.mask not in ("none", "float"):
+    if row.mask == "bool" or not _has_only(inputs, "attn_mask", "kv_lens"):
         return None
     feeds = {"query": _merge_heads(inputs.query), "key": inputs.key, "value": inputs.value}
-    names = list(feeds)
-    if inputs.mask is not None:
-        feeds["bias"] = inputs.mask[None, None]
-        names += ["", "", "bias"]
-    options = {"num_heads": H, "unidirectional": int(row.causal)}
+    names = [*feeds, "", "", ""]
+    if row.kv_lens:
+        feeds["padding"] = row.lengths.astype(np.int32)
+        names[4] = "padding"
+    elif inputs.mask is not None and row.mask == "padding":
+        feeds["padding"] = inputs.mask[:, 0, 0].astype(np.int32)
+        names[4] = "padding"
+    elif inputs.mask is not None:
+        feeds["bias"] = inputs.mask.reshape((1,) * (4 - inputs.mask.ndim) + inputs.mask.shape)
+        names[5] = "bias"
+    options = {"num_heads": row.shape[1], "unidirectional": int(row.causal)}
     node = ("MultiHeadAttention", names, ["out"], options)
     return Graph(node[0], feeds, [node], domain="com.microsoft")
 
@@ -141,23 +162,28 @@ def multi_head(row: Row, inputs: Inputs) -> Graph | None:
 def grouped_query(row: Row, inputs: Inputs) -> Graph | None:
     """ONNX Runtime's operator of language models: always causal, here without a cache."""
     B, H, G, L, S, _ = row.shape
-    if not row.causal or L != S or row.weights or row.mask != "none":
+    fits = row.causal and L == S and _has_only(inputs, "enable_gqa", "softcap", "sinks", "window")
+    if not fits or (row.window and row.window[1]):
         return None
     feeds = {name: _merge_heads(getattr(inputs, name)) for name in ("query", "key", "value")}
     lengths = {"last": np.full(B, S - 1, np.int32), "total": np.full(1, S, np.int32)}
-    node = (
-        "GroupQueryAttention",
-        [*feeds, "", "", *lengths],
-        ["out", "new_key", "new_value"],
-        {"num_heads": H, "kv_num_heads": G},
-    )
+    names = [*feeds, "", "", *lengths]
+    if row.sinks:
+        feeds["sinks"] = inputs.options["sinks"]
+        names += ["", "", "", "", "sinks"]
+    options = {"num_heads": H, "kv_num_heads": G, "softcap": row.softcap}
+    if row.window:
+        options["local_window_size"] = row.window[0] + 1  # the query's own position counts
+    node = ("GroupQueryAttention", names, ["out", "new_key", "new_value"], options)
     return Graph(node[0], feeds, [node], constants=lengths, domain="com.microsoft")
 
 
 def products(row: Row, inputs: Inputs) -> Graph | None:
     """MatMul, Softmax, MatMul; the heads that share a key head are more rows of one product."""
     B, H, G, L, S, E = row.shape
-    if H != G and row.mask != "none":
+    if not _has_only(inputs, "attn_mask", "enable_gqa", "return_weights"):
+        return None
+    if H != G and inputs.mask is not None:
         return None
     dtype = inputs.query.dtype
     feeds = {"query": inputs.query.reshape(B, G, -1, E), "key": inputs.key, "value": inputs.value}
