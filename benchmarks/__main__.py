@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 QUICK_SECONDS = 0.2
@@ -28,7 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="for every contender; all by default")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was measured")
-    parser.add_argument("--quick", action="store_true", help="small rows, one round, no figures")
+    parser.add_argument("--quick", action="store_true", help="small rows, one round")
     return parser.parse_args()
 
 
@@ -46,7 +47,7 @@ def main() -> int:
         limit_threads(chosen.threads)
     # Only now may NumPy and the peers be imported: see limit_threads.
     import attnmod as am
-    from benchmarks import figures, report
+    from benchmarks import report
     from benchmarks.contenders import load
     from benchmarks.limits import Probe
     from benchmarks.machine import machine, versions
@@ -65,30 +66,26 @@ def main() -> int:
     peers = [contender.name for contender in contenders if contender.name != "attnmod"]
 
     probe = Probe(threads)
-    limits = probe.measure()
     results: list[Result] = []
     try:
         for row in rows:
             print(f"{row.name}: {row.describe()}", file=sys.stderr)
             seconds, rounds = (QUICK_SECONDS, 1) if chosen.quick else (chosen.seconds, 3)
             try:
-                results.append(run_row(row, contenders, seconds, rounds))
+                probing = partial(probe.measure, 0 if row.is_tiny else row.bytes_read)
+                results.append(run_row(row, contenders, seconds, rounds, probing))
             except ImportError as error:  # bfloat16 arrays need ml_dtypes
                 print(f"{row.name}: skipped, {error}", file=sys.stderr)
-            limits = probe.measure(0 if row.is_tiny else row.bytes_read)
     except KeyboardInterrupt:
         print("stopped; these rows were done:", file=sys.stderr)
 
-    with_figures = not (chosen.quick or chosen.rows)
-    other = figures.measure(threads, chosen.seconds / 2) if with_figures else {}
+    limits = probe.measure()
     records = [record(result, limits) for result in results]
     print(limits or "FMA peak, read bandwidth: not measured for this compiler or instruction set")
-    tabled = any(found.in_table for found in records)
     parts = [
         report.sections(records, peers),
-        report.columns(report.means(records, peers), left=1) if tabled else "",
+        report.columns(report.means(records, peers), left=1),
         report.columns(report.notes(records), left=2),
-        figures.text(other) if other else "",
     ]
     print("", "\n\n".join(filter(None, parts)), sep="\n")
     if chosen.json:
@@ -98,7 +95,6 @@ def main() -> int:
             "versions": versions(),
             "limits": asdict(limits) if limits else None,
             "rows": [asdict(found) for found in records],
-            "figures": other,
         }
         chosen.json.write_text(json.dumps(document, indent=1) + "\n")
     return 1 if any(found.wrong for found in records) else 0

@@ -4,6 +4,7 @@ options that it has itself.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -181,6 +182,7 @@ class Jax:
             parts = result if row.lse else [result]
             return [np.asarray(part).swapaxes(1, 2) for part in parts]
 
+        self.jax.block_until_ready(attend(*qkv, **arrays))  # compiles
         B, H, _, L, S, _ = row.shape
         pause = PAUSE_AFTER_XLA_S if B * H * L * S > MANY_SCORES else PAUSE_S
         return Call(lambda: self.jax.block_until_ready(attend(*qkv, **arrays)), fetch, pause=pause)
@@ -200,7 +202,7 @@ def load(names: list[str], threads: int) -> list[Contender]:
         try:
             loaded.append(CONTENDERS[name](threads))
         except ImportError as error:
-            print(f"{name}: skipped, {error}")
+            print(f"{name}: skipped, {error}", file=sys.stderr)
     return loaded
 
 

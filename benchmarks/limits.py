@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import statistics
 import subprocess
 import tempfile
 import threading
@@ -30,17 +31,19 @@ ISA_FLAGS = {
     "avx2": "-march=x86-64-v3",  # AVX2 with FMA
     "neon": "-march=native",
 }
-TRIES = 3
 FMA_ROUNDS = 2_000_000  # some 20 ms
 READ_BYTES = 256 << 20  # more than any cache
+READS = 3
 
 
 @dataclass
 class Limits:
-    """In units of 1e9 a second, the best seen so far, of one thread and of all threads of the run.
+    """In units of 1e9 a second, of one thread and of all threads of the run.
 
-    What a call reads again and again may stay in a cache, whose bandwidth is another:
-    read_again[bytes] is that of reading so many bytes repeatedly, with all threads.
+    The best FMA rate seen so far, and the median of the bandwidths: memory is shared with whoever
+    else is on the machine, and a rare quiet moment is nothing to compare with. What a call reads
+    again and again may stay in a cache, whose bandwidth is another: read_again[bytes] is that of
+    reading so many bytes repeatedly, with all threads.
     """
 
     threads: int
@@ -63,34 +66,38 @@ class Limits:
 
 
 class Probe:
-    """Measures again at each call of `measure`, since a machine's clock moves during a run."""
+    """Measures again at each call of `measure`, since a machine's clock moves during a run: between
+    the rounds of every race."""
 
     def __init__(self, threads: int) -> None:
         self.limits = Limits(threads)
         self.library = _build()
         self.data = np.ones(READ_BYTES // 4, np.float32)
+        self.bandwidths: dict[tuple[int, int], list[float]] = {}  # by threads and bytes
 
     def measure(self, bytes_again: int = 0) -> Limits | None:
         """bytes_again asks for read_again of that size too."""
         if self.library is None:
             return None
-        best, threads = self.limits, self.limits.threads
-        read_again = partial(self._read, size=bytes_again)
-        for _ in range(TRIES):
-            best.fma_one = max(best.fma_one, self._rate(self._fma, 1))
-            best.fma_all = max(best.fma_all, best.fma_one, self._rate(self._fma, threads))
-            best.read_one = max(best.read_one, self._rate(self._read, 1))
-            best.read_all = max(best.read_all, best.read_one, self._rate(self._read, threads))
-            if bytes_again:
-                rate = max(best.read_again.get(bytes_again, 0.0), self._rate(read_again, threads))
-                best.read_again[bytes_again] = rate
-        return best
+        limits, threads = self.limits, self.limits.threads
+        limits.fma_one = max(limits.fma_one, self._rate(self._fma, 1))
+        limits.fma_all = max(limits.fma_all, limits.fma_one, self._rate(self._fma, threads))
+        limits.read_one = self._bandwidth(1, READ_BYTES)
+        limits.read_all = self._bandwidth(threads, READ_BYTES)
+        if bytes_again:
+            limits.read_again[bytes_again] = self._bandwidth(threads, bytes_again)
+        return limits
+
+    def _bandwidth(self, threads: int, size: int) -> float:
+        samples = self.bandwidths.setdefault((threads, size), [])
+        samples += [self._rate(partial(self._read, size=size), threads) for _ in range(READS)]
+        return statistics.median(samples)
 
     def _fma(self, thread: int, threads: int) -> float:
         done: float = self.library.limits_fma(FMA_ROUNDS, ctypes.byref(ctypes.c_float()))
         return done
 
-    def _read(self, thread: int, threads: int, size: int = READ_BYTES) -> float:
+    def _read(self, thread: int, threads: int, size: int) -> float:
         part = np.array_split(self.data[: size // 4], threads)[thread]
         sink = ctypes.byref(ctypes.c_float())
         done = 0.0

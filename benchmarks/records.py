@@ -39,7 +39,10 @@ class Record:
 def record(result: Result, limits: Limits | None) -> Record:
     row, timings = result.row, result.timings
     limit, least = limit_of(row, limits)
-    ours = timings.get("attnmod")
+    share = None
+    if least is not None and "attnmod" in timings:
+        ours = timings["attnmod"]
+        share = least / (ours.median if limit == "read" else ours.minimum)  # like with like
     return Record(
         name=row.name,
         group=GROUP_OF.get(row.name, ""),
@@ -52,7 +55,7 @@ def record(result: Result, limits: Limits | None) -> Record:
         notes={name: timing.note for name, timing in timings.items() if timing.note},
         wrong=result.wrong,
         limit=limit,
-        share=least / ours.minimum if least and ours else None,
+        share=share,
         base=row.base.name if row.base else "",
         cost=result.cost,
     )

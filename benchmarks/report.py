@@ -41,22 +41,24 @@ def table(records: list[Record], peers: list[str]) -> Cells:
 
 
 def means(records: list[Record], peers: list[str]) -> Cells:
-    lines = [["peer's time / ours", "geometric mean", "worst", "worst row", "rows"]]
-    for peer, summary in summaries(records, peers).items():
-        ratio, worst = f"{summary['mean']:.2f}", f"{summary['worst']:.2f}"
-        lines.append([peer, ratio, worst, summary["worst_row"], str(summary["rows"])])
-    return lines
+    """Over the rows of the forward table, for each peer that ran one."""
+    lines = [
+        [peer, f"{of['mean']:.2f}", f"{of['worst']:.2f}", of["worst_row"], str(of["rows"])]
+        for peer, of in summaries(records, peers).items()
+    ]
+    head = ["peer's time / ours", "geometric mean", "worst", "worst row", "rows"]
+    return [head, *lines] if lines else []
 
 
 def notes(records: list[Record]) -> Cells:
-    """How a peer ran a row, where it had a choice, and who was wrong."""
-    lines = []
+    """How a peer ran rows, where it had a choice, and who was wrong."""
+    rows: dict[str, list[str]] = {}
     for record in records:
-        chosen = [f"{name} {note}" for name, note in record.notes.items()]
-        wrong = [f"{name} WRONG: {error}" for name, error in record.wrong.items()]
-        if chosen or wrong:
-            lines.append([record.name, ", ".join(chosen + wrong)])
-    return lines
+        for name, note in record.notes.items():
+            rows.setdefault(f"{name}, {note}", []).append(record.name)
+        for name, error in record.wrong.items():
+            rows.setdefault(f"{name} WRONG, {error}", []).append(record.name)
+    return [[how, " ".join(names)] for how, names in sorted(rows.items())]
 
 
 def rate(record: Record) -> str:

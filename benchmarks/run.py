@@ -43,7 +43,13 @@ class Result:
         return times * self.row.base.work / self.row.work
 
 
-def run_row(row: Row, contenders: list[Contender], seconds: float, rounds: int = 3) -> Result:
+def run_row(
+    row: Row,
+    contenders: list[Contender],
+    seconds: float,
+    rounds: int = 3,
+    after_round: Callable[[], object] = lambda: None,
+) -> Result:
     """Checks what each contender computes, then times those that are right."""
     inputs = row.inputs()
     want = expected(row, inputs)
@@ -61,7 +67,7 @@ def run_row(row: Row, contenders: list[Contender], seconds: float, rounds: int =
             calls[contender.name] = call
         if row.base and contender.name == "attnmod":
             calls["base"] = contender.prepare(row.base, row.base.inputs())
-    for name, times in race(calls, seconds, rounds).items():
+    for name, times in race(calls, seconds, rounds, after_round).items():
         timing = Timing(min(times), statistics.median(times), len(times), calls[name].note)
         if name == "base":
             result.base = timing
@@ -70,7 +76,12 @@ def run_row(row: Row, contenders: list[Contender], seconds: float, rounds: int =
     return result
 
 
-def race(calls: Mapping[str, Call], seconds: float, rounds: int) -> dict[str, list[float]]:
+def race(
+    calls: Mapping[str, Call],
+    seconds: float,
+    rounds: int,
+    after_round: Callable[[], object] = lambda: None,
+) -> dict[str, list[float]]:
     """Nanoseconds a call, by name: at least `rounds` rounds."""
     time.sleep(max((call.pause for call in calls.values()), default=0.0))
     batches = {name: _batch(call.run) for name, call in calls.items()}
@@ -83,6 +94,7 @@ def race(calls: Mapping[str, Call], seconds: float, rounds: int) -> dict[str, li
             for name, call in calls.items():
                 samples[name] += _turn(call.run, batches[name])
                 time.sleep(call.pause)
+            after_round()
     finally:
         gc.enable()
     return samples
