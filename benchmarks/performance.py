@@ -73,6 +73,8 @@ def measure(part: str, rows: str | None, seconds: float) -> Any:
         command = [sys.executable, "-m", module, *options, "--json", str(found)]
         # A wrong contender makes the status 1; the page names it.
         subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        if not found.exists():
+            sys.exit(f"python -m benchmarks.performance: the part {part} wrote nothing")
         return json.loads(found.read_text())
 
 

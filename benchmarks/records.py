@@ -27,7 +27,7 @@ class Record:
     limit: str  # FMA, read or call; empty where the limits were not measured
     share: float | None  # of the limit
     base: str  # the row that this one is a variant of
-    cost: float | None  # attnmod's time for an operation or byte, over that in the base
+    cost: float | None  # attnmod's time for an operation (decoding: a number read), over the base's
 
     def ratio(self, peer: str) -> float | None:
         """The peer's time, divided by attnmod's."""

@@ -67,7 +67,7 @@ class Row:
 
     @property
     def is_decode(self) -> bool:
-        """Few queries read many keys: such a row's work is counted in bytes."""
+        """Few queries read many keys: such a row's work is reading them."""
         L, S = self.shape[3:5]
         return 64 * L <= S
 
@@ -84,7 +84,9 @@ class Row:
 
     @property
     def work(self) -> int:
-        return self.bytes_read if self.is_decode else self.flops
+        """What a row and its base are compared by: numbers read, or operations."""
+        itemsize = numpy_dtype(self.dtype).itemsize
+        return self.bytes_read // itemsize if self.is_decode else self.flops
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -36,7 +36,7 @@ class Result:
 
     @property
     def cost(self) -> float | None:
-        """attnmod's time for an operation or byte, divided by that in the row's base."""
+        """attnmod's time for an operation or number read, divided by that in the base."""
         if self.base is None or self.row.base is None or "attnmod" not in self.timings:
             return None
         times = self.timings["attnmod"].minimum / self.base.minimum
