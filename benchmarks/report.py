@@ -1,96 +1,80 @@
-"""What a run found: as a table to read and as JSON to keep."""
+"""Records as tables: the same cells as aligned text or as Markdown."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import math
-import os
-import platform
-import sys
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from itertools import groupby
 
-import attnmod as am
-from benchmarks.limits import Limits
-from benchmarks.run import Result
+from benchmarks.records import Record, summaries
 
-PACKAGES = ("attnmod", "numpy", "torch", "onnxruntime", "onnx", "jax", "jaxlib", "ml_dtypes")
+Cells = list[list[str]]
 
 
-def table(results: list[Result], peers: list[str], limits: Limits | None) -> str:
-    """A line a row: our time, rate and share of the limit; each peer's time and (its ratio)."""
-    lines = [["row", "B,H/G,L,S,E", "attnmod ms", "rate", "of limit", *(f"{p} ms" for p in peers)]]
-    for result in results:
-        ours = result.timings.get("attnmod")
-        share = share_of_limit(result, limits)
-        lines.append(
-            [
-                result.row.name,
-                result.row.describe(),
-                milliseconds(ours.minimum) if ours else "wrong",
-                rate_text(result),
-                "–" if share is None else f"{share:.0%}",
-                *(_peer(result, peer) for peer in peers),
-            ]
-        )
-    return columns(lines, left=2)
+def sections(records: list[Record], peers: list[str]) -> str:
+    """A table for each group."""
+    groups = groupby(records, key=lambda record: record.group)
+    return "\n\n".join(
+        f"{name}\n{columns(table(list(members), peers), left=2)}" for name, members in groups
+    )
 
 
-def means(results: list[Result], peers: list[str]) -> str:
-    """Geometric mean and worst row of each peer's ratio, over the rows of the forward table."""
-    lines = [["peer's time / ours", "mean", "worst", "row", "rows"]]
-    for peer, summary in summaries(results, peers).items():
-        ratio, worst = f"{summary['mean']:.2f}", f"{summary['worst']:.2f}"
-        lines.append([peer, ratio, worst, summary["worst_row"], str(summary["rows"])])
-    return columns(lines, left=1)
+def table(records: list[Record], peers: list[str]) -> Cells:
+    """A line a row: our time, rate, share of the limit and cost; each peer's time and (ratio)."""
+    peers = [peer for peer in peers if any(peer in r.minimum or peer in r.wrong for r in records)]
+    head = ["row", "B,H/G,L,S,E", "attnmod ms", "rate", "of limit", *(f"{p} ms" for p in peers)]
+    lines = [
+        [
+            record.name,
+            record.problem,
+            milliseconds(record.minimum["attnmod"]) if "attnmod" in record.minimum else "wrong",
+            rate(record),
+            share(record),
+            *(_peer(record, peer) for peer in peers),
+        ]
+        for record in records
+    ]
+    if any(record.base for record in records):
+        head.insert(5, "cost")
+        for line, record in zip(lines, records, strict=True):
+            line.insert(5, "–" if record.cost is None else f"{record.cost:.2f} {record.base}")
+    return [head, *lines]
 
 
-def summaries(results: list[Result], peers: list[str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for peer in peers:
-        timed = [result for result in results if result.row.in_table]
-        ratios = {r.row.name: ratio for r in timed if (ratio := r.ratio(peer)) is not None}
-        if ratios:
-            worst = min(ratios, key=ratios.__getitem__)
-            found[peer] = {
-                "mean": math.exp(sum(map(math.log, ratios.values())) / len(ratios)),
-                "worst": ratios[worst],
-                "worst_row": worst,
-                "rows": len(ratios),
-            }
-    return found
+def means(records: list[Record], peers: list[str]) -> Cells:
+    """Over the rows of the forward table, for each peer that ran one."""
+    lines = [
+        [peer, f"{of['mean']:.2f}", f"{of['worst']:.2f}", of["worst_row"], str(of["rows"])]
+        for peer, of in summaries(records, peers).items()
+    ]
+    head = ["peer's time / ours", "geometric mean", "worst", "worst row", "rows"]
+    return [head, *lines] if lines else []
 
 
-def notes(results: list[Result]) -> str:
-    """How a peer ran a row, where it had a choice, and who was wrong."""
-    lines = []
-    for result in results:
-        chosen = [f"{name} {t.note}" for name, t in result.timings.items() if t.note]
-        wrong = [f"{name} WRONG: {error}" for name, error in result.wrong.items()]
-        if chosen or wrong:
-            lines.append([result.row.name, ", ".join(chosen + wrong)])
-    return columns(lines, left=2)
+def notes(records: list[Record]) -> Cells:
+    """How a peer ran rows, where it had a choice, and who was wrong."""
+    rows: dict[str, list[str]] = {}
+    for record in records:
+        for name, note in record.notes.items():
+            rows.setdefault(f"{name}, {note}", []).append(record.name)
+        for name, error in record.wrong.items():
+            rows.setdefault(f"{name} WRONG, {error}", []).append(record.name)
+    return [[how, " ".join(names)] for how, names in sorted(rows.items())]
 
 
-def share_of_limit(result: Result, limits: Limits | None) -> float | None:
-    if limits is None or "attnmod" not in result.timings:
-        return None
-    row, nanoseconds = result.row, result.timings["attnmod"].minimum
-    if row.is_decode:
-        limit = limits.read_again.get(row.bytes_read, limits.read_all)
-        return row.bytes_read / nanoseconds / limit
-    return row.flops / nanoseconds / limits.fma_peak(row.dtype)
-
-
-def rate_text(result: Result) -> str:
-    if "attnmod" not in result.timings:
+def rate(record: Record) -> str:
+    """In the unit of what limits the row."""
+    if "attnmod" not in record.minimum or record.limit == "call":
         return "–"
-    row, nanoseconds = result.row, result.timings["attnmod"].minimum
-    if row.is_decode:
-        return f"{row.bytes_read / nanoseconds:.1f} GB/s"
-    return f"{row.flops / nanoseconds:.3g} GF/s"
+    nanoseconds = record.minimum["attnmod"]
+    if record.limit == "read":
+        return f"{record.bytes_read / nanoseconds:.1f} GB/s"
+    return f"{record.flops / nanoseconds:.0f} GF/s"
+
+
+def share(record: Record) -> str:
+    if record.share is None:
+        return record.limit or "–"
+    return f"{record.share:.0%} {record.limit}"
 
 
 def milliseconds(nanoseconds: float) -> str:
@@ -100,85 +84,34 @@ def milliseconds(nanoseconds: float) -> str:
     return f"{value:.{min(max(digits, 0), 6)}f}"
 
 
-def _peer(result: Result, peer: str) -> str:
-    if peer in result.wrong:
+def _peer(record: Record, peer: str) -> str:
+    if peer in record.wrong:
         return "wrong"
-    if peer not in result.timings:
+    if peer not in record.minimum:
         return "–"
-    ratio = result.ratio(peer)
+    ratio = record.ratio(peer)
     compared = "" if ratio is None else f" ({ratio:5.2f})"
-    return milliseconds(result.timings[peer].minimum) + compared
+    return milliseconds(record.minimum[peer]) + compared
 
 
-def columns(lines: list[list[str]], left: int) -> str:
+def columns(lines: Cells, left: int) -> str:
     """Aligned text; the first `left` columns to the left, the others to the right."""
+    return "\n".join("  ".join(line).rstrip() for line in _padded(lines, left))
+
+
+def markdown(lines: Cells, left: int) -> str:
+    """The same as a table of Markdown."""
+    head, *body = (f"| {' | '.join(line)} |" for line in _padded(lines, left))
+    rule = ["---" if i < left else "---:" for i in range(len(lines[0]))]
+    return "\n".join([head, f"| {' | '.join(rule)} |", *body])
+
+
+def _padded(lines: Cells, left: int) -> Cells:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
+    return [
+        [
             cell.ljust(width) if i < left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
+        ]
         for line in lines
-    )
-
-
-def machine() -> dict[str, Any]:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "processor": _processor(),
-        "architecture": platform.machine(),
-        "system": platform.platform(),
-        "processors": os.cpu_count(),
-        "usable": usable,
-        "attnmod": am.cpu_info(),
-    }
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line)
-    return next(names, platform.processor())
-
-
-def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "attnmod": am.__version__}
-    for package in PACKAGES:
-        if package not in found:
-            try:
-                found[package] = importlib.metadata.version(package)
-            except importlib.metadata.PackageNotFoundError:
-                continue
-    return found
-
-
-def write_json(
-    path: Path,
-    results: list[Result],
-    peers: list[str],
-    limits: Limits | None,
-    figures: dict[str, Any],
-) -> None:
-    rows = [
-        {
-            **asdict(result.row),
-            "flops": result.row.flops,
-            "bytes_read": result.row.bytes_read,
-            "share_of_limit": share_of_limit(result, limits),
-            "nanoseconds": {name: asdict(timing) for name, timing in result.timings.items()},
-            "wrong": result.wrong,
-        }
-        for result in results
     ]
-    document = {
-        "command": sys.argv,
-        "machine": machine(),
-        "versions": versions(),
-        "limits": asdict(limits) if limits else None,
-        "rows": rows,
-        "ratios": summaries(results, peers),
-        "figures": figures,
-    }
-    path.write_text(json.dumps(document, indent=1) + "\n")

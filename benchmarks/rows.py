@@ -1,22 +1,27 @@
-"""What is timed: shapes, and the arrays, work and bytes that belong to each."""
+"""A row: one problem, and the arrays, work and bytes that belong to it. suite.py lists them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = Literal["none", "float", "bool", "padding"]
+Mask = Literal["none", "float", "bool", "bias", "padding"]
 
 
 class Inputs(NamedTuple):
     query: NDArray[Any]  # (B, H, L, E)
     key: NDArray[Any]  # (B, G, S, E)
     value: NDArray[Any]  # (B, G, S, E)
-    mask: NDArray[Any] | None  # (L, S), or (B, 1, 1, S) for padding
+    # What attnmod's call gets by name; defaults are left out. A peer takes what it has.
+    options: dict[str, Any]
+
+    @property
+    def mask(self) -> NDArray[Any] | None:
+        """(L, S), (H, L, S) for a bias, or (B, 1, 1, S) for padding."""
+        return self.options.get("attn_mask")
 
 
 @dataclass(frozen=True)
@@ -28,34 +33,82 @@ class Row:
     causal: bool = False
     dtype: str = "float32"
     mask: Mask = "none"
+    softcap: float = 0.0
+    alibi: bool = False
+    sinks: bool = False
+    window: tuple[int, int] | None = None
+    dropout: float = 0.0
+    kv_lens: bool = False
     weights: bool = False
+    lse: bool = False
+    base: Row | None = None  # timed in the same race: at what cost does this row differ from it?
     in_table: bool = False  # one of the rows over which the geometric means are taken
+
+    def variant(self, name: str, **changes: Any) -> Row:
+        """This row with changes, to be compared with it."""
+        return replace(self, name=name, in_table=False, **{"base": self, **changes})
 
     @property
     def flops(self) -> int:
-        """Of both products, a multiply-add being two; of a causal problem half."""
+        """Of both products, a multiply-add being two.
+
+        What position or length hides is not counted; a mask that is an array counts in full.
+        """
         B, H, _, L, S, E = self.shape
-        return 4 * B * H * L * S * E // (2 if self.causal else 1)
+        at = np.arange(L)
+        left, right = self.window or (L, S + L)
+        first = np.maximum(at - left, 0)
+        end = at + (0 if self.causal else right) + 1
+        pairs = [
+            int(np.maximum(np.minimum(end, length) - first, 0).sum())
+            for length in (self.lengths if self.kv_lens else np.full(B, S))
+        ]
+        return 4 * sum(pairs) * H * E
 
     @property
     def is_decode(self) -> bool:
-        """One query reads all keys and values: memory, not arithmetic, is the limit."""
-        return self.shape[3] == 1
+        """Few queries read many keys: such a row's work is reading them."""
+        L, S = self.shape[3:5]
+        return 64 * L <= S
+
+    @property
+    def is_tiny(self) -> bool:
+        """The call itself takes longer than its arithmetic."""
+        return self.flops < 1_000_000
 
     @property
     def bytes_read(self) -> int:
-        """Of keys and values, each once."""
-        B, _, G, _, S, E = self.shape
-        return 2 * B * G * S * E * numpy_dtype(self.dtype).itemsize
+        """Of queries, keys and values, each once."""
+        B, H, G, L, S, E = self.shape
+        return (B * H * L + 2 * B * G * S) * E * numpy_dtype(self.dtype).itemsize
+
+    @property
+    def work(self) -> int:
+        """What a row and its base are compared by: numbers read, or operations."""
+        itemsize = numpy_dtype(self.dtype).itemsize
+        return self.bytes_read // itemsize if self.is_decode else self.flops
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(B,) numbers of keys, from half of S to S."""
+        B, S = self.shape[0], self.shape[4]
+        return np.random.default_rng(0).integers(S // 2, S, size=B, endpoint=True)
 
     def describe(self) -> str:
         B, H, G, L, S, E = self.shape
         heads = H if H == G else f"{H}/{G}"
         options = [
-            "causal" if self.causal else "",
             self.dtype if self.dtype != "float32" else "",
+            "causal" if self.causal else "",
             f"{self.mask} mask" if self.mask != "none" else "",
+            f"softcap {self.softcap:g}" if self.softcap else "",
+            "ALiBi" if self.alibi else "",
+            "sinks" if self.sinks else "",
+            f"window {self.window[0] + 1}" if self.window else "",
+            f"dropout {self.dropout:g}" if self.dropout else "",
+            "kv_lens" if self.kv_lens else "",
             "weights" if self.weights else "",
+            "lse" if self.lse else "",
         ]
         return " ".join([f"{B},{heads},{L},{S},{E}", *filter(None, options)])
 
@@ -69,16 +122,31 @@ class Row:
             kind = np.float64 if dtype == np.float64 else np.float32
             return rng.standard_normal(shape, dtype=kind).astype(dtype)
 
-        mask: NDArray[Any] | None = None
+        options: dict[str, Any] = {}
         if self.mask == "float":
-            mask = normal(L, S)
+            options["attn_mask"] = normal(L, S)
+        elif self.mask == "bias":
+            options["attn_mask"] = normal(H, L, S)
         elif self.mask == "bool":
-            mask = rng.random((L, S)) < 0.5
-            mask[:, 0] = True  # no row is left without a key
+            options["attn_mask"] = rng.random((L, S)) < 0.5
+            options["attn_mask"][:, 0] = True  # no row is left without a key
         elif self.mask == "padding":
-            lengths = rng.integers(S // 2, S, size=B, endpoint=True)
-            mask = (np.arange(S) < lengths[:, None])[:, None, None, :]
-        return Inputs(normal(B, H, L, E), normal(B, G, S, E), normal(B, G, S, E), mask)
+            options["attn_mask"] = (np.arange(S) < self.lengths[:, None])[:, None, None, :]
+        named = {
+            "dropout_p": self.dropout,
+            "is_causal": self.causal,
+            "enable_gqa": H != G,
+            "window": self.window,
+            "softcap": self.softcap,
+            "alibi_slopes": 2.0 ** (-8 * np.arange(1, H + 1) / H) if self.alibi else None,
+            "sinks": normal(H) if self.sinks else None,
+            "kv_lens": self.lengths if self.kv_lens else None,
+            "rng": 1 if self.dropout else None,
+            "return_weights": self.weights,
+            "return_lse": self.lse,
+        }
+        options |= {name: x for name, x in named.items() if isinstance(x, np.ndarray) or x}
+        return Inputs(normal(B, H, L, E), normal(B, G, S, E), normal(B, G, S, E), options)
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -88,57 +156,3 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bfloat16
     return np.dtype(name)
-
-
-GPT2 = Row("gpt2", (1, 12, 12, 1024, 1024, 64), in_table=True)
-BERT = Row("bert", (8, 12, 12, 128, 128, 64), in_table=True)
-
-TABLE = (
-    Row("tutorial", (1, 1, 1, 6, 6, 2), in_table=True),
-    BERT,
-    Row("vit", (4, 12, 12, 197, 197, 64), in_table=True),
-    replace(GPT2, name="gpt2-causal", causal=True),
-    GPT2,
-    Row("llama", (1, 32, 8, 2048, 2048, 128), causal=True, in_table=True),
-    Row("long", (1, 4, 4, 8192, 8192, 64), causal=True, in_table=True),
-    Row("cross", (2, 8, 8, 4096, 77, 40), in_table=True),
-    Row("decode-gqa", (1, 32, 8, 1, 4096, 128), in_table=True),
-    Row("decode", (1, 12, 12, 1, 1024, 64), in_table=True),
-)
-
-GPT2_VARIANT = replace(GPT2, in_table=False)
-VARIANTS = (
-    replace(GPT2_VARIANT, name="gpt2-float64", dtype="float64"),
-    replace(GPT2_VARIANT, name="gpt2-float16", dtype="float16"),
-    replace(GPT2_VARIANT, name="gpt2-bfloat16", dtype="bfloat16"),
-    replace(GPT2_VARIANT, name="gpt2-float-mask", mask="float"),
-    replace(GPT2_VARIANT, name="gpt2-bool-mask", mask="bool"),
-    replace(GPT2_VARIANT, name="gpt2-weights", weights=True),
-    replace(BERT, name="bert-padding", mask="padding", in_table=False),
-)
-
-# Sizes beside those that tiles are made for. A cliff here would be a bug.
-NEIGHBOURS = (
-    Row("near-1023", (1, 12, 12, 1023, 1023, 64)),
-    Row("near-1025", (1, 12, 12, 1025, 1025, 64)),
-    Row("near-127", (8, 12, 12, 127, 127, 64)),
-    Row("near-129", (8, 12, 12, 129, 129, 64)),
-    Row("near-e63", (1, 12, 12, 1024, 1024, 63)),
-    Row("near-e65", (1, 12, 12, 1024, 1024, 65)),
-    Row("primes", (1, 11, 11, 1021, 1019, 61)),
-    Row("primes-causal", (1, 11, 11, 1021, 1021, 67), causal=True),
-)
-
-ROWS = TABLE + VARIANTS + NEIGHBOURS
-
-
-def select(patterns: list[str]) -> list[Row]:
-    """The rows whose names match one of the shell patterns; "table" is short for TABLE."""
-    names = {row.name for row in TABLE} if "table" in patterns else set()
-    for pattern in patterns:
-        matching = {row.name for row in ROWS if fnmatch(row.name, pattern)}
-        if not matching and pattern != "table":
-            known = ", ".join(row.name for row in ROWS)
-            raise ValueError(f"rows: expected names or patterns of {known}, got {pattern!r}")
-        names |= matching
-    return [row for row in ROWS if row.name in names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
@@ -32,53 +32,69 @@ class Result:
     row: Row
     timings: dict[str, Timing] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
+    base: Timing | None = None  # attnmod's, of the row's base
 
-    def ratio(self, peer: str) -> float | None:
-        """The peer's time, divided by attnmod's."""
-        if peer not in self.timings or "attnmod" not in self.timings:
+    @property
+    def cost(self) -> float | None:
+        """attnmod's time for an operation or number read, divided by that in the base."""
+        if self.base is None or self.row.base is None or "attnmod" not in self.timings:
             return None
-        return self.timings[peer].minimum / self.timings["attnmod"].minimum
+        times = self.timings["attnmod"].minimum / self.base.minimum
+        return times * self.row.base.work / self.row.work
 
 
-def run_row(row: Row, contenders: list[Contender], seconds: float, rounds: int = 3) -> Result:
+def run_row(
+    row: Row,
+    contenders: list[Contender],
+    seconds: float,
+    rounds: int = 3,
+    after_round: Callable[[], object] = lambda: None,
+) -> Result:
     """Checks what each contender computes, then times those that are right."""
     inputs = row.inputs()
     want = expected(row, inputs)
     result = Result(row)
-    calls: dict[str, tuple[Call, float]] = {}
+    calls: dict[str, Call] = {}
     for contender in contenders:
         try:
             call = contender.prepare(row, inputs)
         except UnsupportedError:
             continue
-        error = error_of(call.fetch(call.run()), want, row.dtype)
-        if error:
+        error = error_of(call.fetch(call.run()), want, row)
+        if error and not (row.dropout and contender.name != "attnmod"):  # each drops others
             result.wrong[contender.name] = error
         else:
-            calls[contender.name] = call, contender.pause
-    runs = {name: (call.run, pause) for name, (call, pause) in calls.items()}
-    samples = race(runs, seconds, rounds)
-    for name, times in samples.items():
-        note = calls[name][0].note
-        result.timings[name] = Timing(min(times), statistics.median(times), len(times), note)
+            calls[contender.name] = call
+        if row.base and contender.name == "attnmod":
+            calls["base"] = contender.prepare(row.base, row.base.inputs())
+    for name, times in race(calls, seconds, rounds, after_round).items():
+        timing = Timing(min(times), statistics.median(times), len(times), calls[name].note)
+        if name == "base":
+            result.base = timing
+        else:
+            result.timings[name] = timing
     return result
 
 
 def race(
-    runs: dict[str, tuple[Callable[[], Any], float]], seconds: float, rounds: int
+    calls: Mapping[str, Call],
+    seconds: float,
+    rounds: int,
+    after_round: Callable[[], object] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Nanoseconds a call, of (run, pause after it) by name: at least `rounds` rounds."""
-    time.sleep(max((pause for _, pause in runs.values()), default=0.0))
-    batches = {name: _batch(run) for name, (run, _) in runs.items()}
-    samples: dict[str, list[float]] = {name: [] for name in runs}
+    """Nanoseconds a call, by name: at least `rounds` rounds."""
+    time.sleep(max((call.pause for call in calls.values()), default=0.0))
+    batches = {name: _batch(call.run) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
     deadline = time.perf_counter() + seconds
     gc.disable()
     try:
-        while runs and (rounds > 0 or time.perf_counter() < deadline):
+        while calls and (rounds > 0 or time.perf_counter() < deadline):
             rounds -= 1
-            for name, (run, pause) in runs.items():
-                samples[name] += _turn(run, batches[name])
-                time.sleep(pause)
+            for name, call in calls.items():
+                samples[name] += _turn(call.run, batches[name])
+                time.sleep(call.pause)
+            after_round()
     finally:
         gc.enable()
     return samples
