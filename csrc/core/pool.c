@@ -24,14 +24,18 @@ enum {
     MOST_WORKERS = ATTN_MAX_THREADS - 1,
     POLL_NS = 50 * 1000 * 1000,
     SPIN_NS = 50 * 1000,
+    QUIET_NS = 50 * 1000 * 1000,
 };
 
 static struct {
-    pthread_mutex_t lock; /* guards sleeping and waking, and the three below */
+    pthread_mutex_t lock; /* guards sleeping and waking, and what follows */
     pthread_cond_t wake, done, change;
     struct attn_job *job; /* whose caller has the pool; NULL when it is free */
     bool polling;         /* that caller is within run.poll */
     bool together;        /* a job runs together, or waits for the pool to do so */
+    pthread_t last;       /* caller of the latest such job */
+    int64_t parted;       /* when that ended; 0: there was none */
+    int64_t others;       /* when the latest one of any other caller ended */
 
     int workers;      /* that were made; only who has the pool changes it */
     atomic_bool spin; /* idle workers spin before they sleep */
@@ -152,16 +156,28 @@ static void *worker(void *first_seen)
     return NULL;
 }
 
-/* Fork: the lock is held across it, so that the child finds the pool whole. It waits for a job that
- * runs together, whose code need not bear a fork in its midst as ours does. The workers are not
- * there any more in the child; their stacks are lost. A job that was running can't be completed in the child:
+/* Fork: the lock is held across it, so that the child finds the pool whole. The workers are not
+ * there any more; their stacks are lost. A job that was running can't be completed in the child:
  * should its caller be the one who forked (from within run.poll), the call ends as cancelled and
- * leaves the pool, which is as new, alone. */
+ * leaves the pool, which is as new, alone.
+ *
+ * Jobs that run together are others' code, which may hold a lock around them that would stay locked in
+ * the child. So a fork waits until no other thread has run one for a while. */
+static bool is_quiet(void)
+{
+    const bool mine = pthread_equal(pool.last, pthread_self());
+    const int64_t parted = mine ? pool.others : pool.parted;
+    return !pool.together && (parted == 0 || now() - parted >= QUIET_NS);
+}
+
 static void before_fork(void)
 {
     pthread_mutex_lock(&pool.lock);
-    while (pool.together)
-        pthread_cond_wait(&pool.change, &pool.lock);
+    while (!is_quiet()) {
+        pthread_mutex_unlock(&pool.lock);
+        nanosleep(&(struct timespec){.tv_nsec = QUIET_NS / 100}, NULL);
+        pthread_mutex_lock(&pool.lock);
+    }
 }
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.lock); }
@@ -192,10 +208,19 @@ static void after_fork_in_child(void)
     pool.polling = false;
 }
 
+/* The end: others' destructors take away what such jobs work on, so none may run from here on. */
+static void at_exit(void)
+{
+    before_fork();
+    pool.together = true;
+    pthread_mutex_unlock(&pool.lock);
+}
+
 static void start(void)
 {
     make_done();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    atexit(at_exit);
 }
 
 /* Makes workers until there are `wanted`, or as many as can be had. */
@@ -338,6 +363,10 @@ bool attn_pool_run_together(struct attn_job *job)
 
     pthread_mutex_lock(&pool.lock);
     pool.together = false;
+    if (!pthread_equal(pool.last, pthread_self()))
+        pool.others = pool.parted;
+    pool.last = pthread_self();
+    pool.parted = now();
     pthread_cond_broadcast(&pool.change);
     pthread_mutex_unlock(&pool.lock);
     return done;

@@ -39,10 +39,10 @@ attn_status attn_pool_run(struct attn_job *job);
  * for each other, and must neither fork nor run such a job themselves.
  *
  * Such jobs run one at a time in a process, so that what belongs to a thread's number belongs to one
- * thread; and a fork waits for the one that runs. They wait for a busy pool, but not while its caller
- * is within run.poll, which may want a lock that they hold or be where they come from: then, and when
- * the pool can't grow enough, threads are made for the job. So whoever runs one may hold any lock that
- * others take in run.poll only. run is not looked at. */
+ * thread. They wait for a busy pool, but not while its caller is within run.poll, which may want a lock
+ * that they hold, or be where they come from: then, and when the pool can't grow enough, threads are
+ * made for the job. So whoever runs one may hold any lock that others take in run.poll only. A fork and
+ * the process's exit wait until no other thread has run one for 50 ms; after an exit none begins. */
 bool attn_pool_run_together(struct attn_job *job);
 
 /* Whether a unit should return early. To be asked at least every few ms: this is also where the
