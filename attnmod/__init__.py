@@ -20,6 +20,7 @@ from attnmod.threads import (
     get_num_threads,
     register_threadpoolctl,
     set_num_threads,
+    share_threads_with_numpy,
 )
 
 __version__ = "0.1.0"
@@ -35,5 +36,6 @@ __all__ = [
     "register_threadpoolctl",
     "scaled_dot_product_attention",
     "set_num_threads",
+    "share_threads_with_numpy",
     "softmax",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import attnmod as am
+import attnmod._core as _core
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,12 +48,20 @@ def info() -> int:
         "processors": os.cpu_count(),
         "compiler": cpu["compiler"],
         "NumPy": np.__version__,
+        "NumPy's BLAS": numpy_blas(),
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(),
     }
     for name, fact in facts.items():
         print(f"{name:15}{fact}")
     return 0
+
+
+def numpy_blas() -> str:
+    """What NumPy multiplies matrices with, and whether `share_threads_with_numpy` works there."""
+    openblas, can_share = _core.numpy_blas()
+    name = openblas or np.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]
+    return f"{name} ({'can' if can_share else 'cannot'} share attnmod's threads)"
 
 
 if __name__ == "__main__":

@@ -111,5 +111,47 @@ def register_threadpoolctl() -> None:
     threadpoolctl.register(AttnmodController)
 
 
+def share_threads_with_numpy(enable: bool = True) -> bool:
+    """Let NumPy's OpenBLAS run on attnmod's threads, so that one set of threads serves both.
+
+    After each call the threads of OpenBLAS spin for a tenth of a second, and whatever comes next,
+    attention after a `numpy.matmul` above all, has their processors only in part. Shared threads go
+    from one to the other at once.
+
+    How many threads NumPy uses remains OpenBLAS's choice, and its results are the same bits. Calls
+    of NumPy from several Python threads take turns, and wait for attention that is under way. The
+    LU decomposition (`numpy.linalg.solve`, `inv`, `det`) keeps OpenBLAS's own threads, and next to
+    shared ones takes up to twice as long. A forked child shares as its parent did.
+
+    Parameters
+    ----------
+    enable : bool
+        False gives OpenBLAS its own threads back.
+
+    Returns
+    -------
+    bool
+        Whether NumPy runs on attnmod's threads now. False, and nothing is changed, where NumPy has
+        another BLAS (Accelerate, MKL), an OpenBLAS before 0.3.29, or one that uses more than half
+        of the threads that it was built for, which is more than 32 in NumPy's wheels; and when the
+        system has no more threads to give.
+
+    Raises
+    ------
+    TypeError
+        enable is not a bool.
+
+    Examples
+    --------
+    >>> import attnmod as am
+    >>> shares = am.share_threads_with_numpy()
+    >>> shares in (True, False)
+    True
+    >>> am.share_threads_with_numpy(False)
+    False
+    """
+    return _core.share_threads_with_numpy(enable)
+
+
 if "threadpoolctl" in sys.modules:
     register_threadpoolctl()

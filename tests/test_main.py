@@ -246,6 +246,9 @@ def test_info_tells_versions_instruction_sets_and_threads():
     assert facts["threads"] == "3"
     assert facts["processors"] == str(os.cpu_count())
     assert facts["compiler"].split()[0] in ("gcc", "clang")
+    shares = run_python("import attnmod as am; print(am.share_threads_with_numpy())")
+    can = {"True": "can", "False": "cannot"}[shares]
+    assert facts["NumPy's BLAS"].endswith(f" ({can} share attnmod's threads)")
 
 
 @pytest.mark.usefixtures("small_and_quick")

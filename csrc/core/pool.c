@@ -3,42 +3,51 @@
  * A job is published by filling `pool.job` and then setting the number of free seats; a worker that
  * takes a seat works on whatever job is there, and the caller, once no units are left, takes back the
  * seats that nobody took and waits only for the workers that sat down. So a worker that wakes late
- * costs nothing. */
+ * costs nothing.
+ *
+ * A job that runs together has a unit for each seat instead, and its caller waits until all seats
+ * were taken and left: it must not do the unit of a worker that is late, which would come to wait for
+ * a unit that nobody has begun. */
 #define _GNU_SOURCE
 #include "pool.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "cpu.h"
+#include "spawn.h"
 
 enum {
     MOST_WORKERS = ATTN_MAX_THREADS - 1,
-    STACK_BYTES = 512 * 1024,
     POLL_NS = 50 * 1000 * 1000,
     SPIN_NS = 50 * 1000,
+    QUIET_NS = 50 * 1000 * 1000,
 };
 
 static struct {
-    pthread_mutex_t busy; /* held by the caller whose job this is */
-    pthread_mutex_t lock; /* guards sleeping and waking */
-    pthread_cond_t wake, done;
-    int workers;      /* that were made; only the holder of busy changes it */
+    pthread_mutex_t lock; /* guards sleeping and waking, and what follows */
+    pthread_cond_t wake, done, change;
+    struct attn_job *job; /* whose caller has the pool; NULL when it is free */
+    bool polling;         /* that caller is within run.poll */
+    bool together;        /* a job runs together, or waits for the pool to do so */
+    pthread_t last;       /* caller of the latest such job */
+    int64_t parted;       /* when that ended; 0: there was none */
+    int64_t others;       /* when the latest one of any other caller ended */
+
+    int workers;      /* that were made; only who has the pool changes it */
     atomic_bool spin; /* idle workers spin before they sleep */
     unsigned forks;   /* that lie between the first process and this one */
 
-    struct attn_job *job;
     atomic_uint published; /* counts jobs: what idle workers watch */
     atomic_int seats;      /* that are still free in this job */
     atomic_int left;       /* workers that finished this job */
 } pool = {
-    .busy = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .wake = PTHREAD_COND_INITIALIZER,
+    .change = PTHREAD_COND_INITIALIZER,
 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -65,14 +74,27 @@ static void relax(void)
 #endif
 }
 
+/* Who polls may wait for anything, even for a caller that waits for the pool. So those are told. */
+static void set_polling(const struct attn_job *job, bool polling)
+{
+    pthread_mutex_lock(&pool.lock);
+    if (pool.job == job) {
+        pool.polling = polling;
+        pthread_cond_broadcast(&pool.change);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
 bool attn_job_stops(struct attn_job *job, int thread)
 {
     if (thread == 0 && job->run.poll && !atomic_load(&job->stop)) {
         const int64_t time = now();
         if (time - job->asked >= POLL_NS) {
             job->asked = time;
+            set_polling(job, true);
             if (job->run.poll(job->run.context) != 0)
                 atomic_store(&job->stop, true);
+            set_polling(job, false);
         }
     }
     return atomic_load_explicit(&job->stop, memory_order_relaxed);
@@ -120,8 +142,12 @@ static void *worker(void *first_seen)
         const int seat = take_seat();
         if (seat == 0)
             continue;
-        fesetenv(&pool.job->environment);
-        work(pool.job, seat);
+        struct attn_job *job = pool.job;
+        fesetenv(&job->environment);
+        if (job->together)
+            job->unit(job, seat, seat);
+        else
+            work(job, seat);
         pthread_mutex_lock(&pool.lock);
         atomic_fetch_add(&pool.left, 1);
         pthread_cond_signal(&pool.done);
@@ -133,8 +159,27 @@ static void *worker(void *first_seen)
 /* Fork: the lock is held across it, so that the child finds the pool whole. The workers are not
  * there any more; their stacks are lost. A job that was running can't be completed in the child:
  * should its caller be the one who forked (from within run.poll), the call ends as cancelled and
- * leaves the pool, which is as new, alone. */
-static void before_fork(void) { pthread_mutex_lock(&pool.lock); }
+ * leaves the pool, which is as new, alone.
+ *
+ * Jobs that run together are others' code, which may hold a lock around them that would stay locked in
+ * the child. So a fork waits until no other thread has run one for a while. */
+static bool is_quiet(void)
+{
+    const bool mine = pthread_equal(pool.last, pthread_self());
+    const int64_t parted = mine ? pool.others : pool.parted;
+    return !pool.together && (parted == 0 || now() - parted >= QUIET_NS);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    while (!is_quiet()) {
+        pthread_mutex_unlock(&pool.lock);
+        nanosleep(&(struct timespec){.tv_nsec = QUIET_NS / 100}, NULL);
+        pthread_mutex_lock(&pool.lock);
+    }
+}
+
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&pool.lock); }
 
 static void make_done(void)
@@ -150,9 +195,9 @@ static void make_done(void)
 
 static void after_fork_in_child(void)
 {
-    pthread_mutex_init(&pool.busy, NULL);
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.wake, NULL);
+    pthread_cond_init(&pool.change, NULL);
     make_done();
     pool.workers = 0;
     atomic_store(&pool.seats, 0);
@@ -160,40 +205,65 @@ static void after_fork_in_child(void)
     if (pool.job)
         atomic_store(&pool.job->stop, true);
     pool.job = NULL;
+    pool.polling = false;
+}
+
+/* The end: others' destructors take away what such jobs work on, so none may run from here on. */
+static void at_exit(void)
+{
+    before_fork();
+    pool.together = true;
+    pthread_mutex_unlock(&pool.lock);
 }
 
 static void start(void)
 {
     make_done();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    atexit(at_exit);
 }
 
-/* Makes workers until there are `wanted`, or until the system gives no more. They block all
- * signals but their own faults, which thus reach the program's own threads. */
+/* Makes workers until there are `wanted`, or as many as can be had. */
 static void hire(int wanted)
 {
-    pthread_attr_t attributes;
-    static const int fault[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    sigset_t all, before;
     if (pool.workers >= wanted)
         return;
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++)
-        sigdelset(&all, fault[i]);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    while (pool.workers < wanted) {
-        pthread_t thread;
-        void *seen = (void *)(uintptr_t)atomic_load(&pool.published);
-        if (pthread_create(&thread, &attributes, worker, seen) != 0)
-            break;
-        pool.workers++;
-    }
-    pthread_attr_destroy(&attributes);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    void *seen = (void *)(uintptr_t)atomic_load(&pool.published);
+    pool.workers += attn_spawn(wanted - pool.workers, worker, seen, NULL);
     pool.spin = pool.workers < attn_cpu_count();
+}
+
+/* Takes the pool for a job, if need be waiting for it, but not for a caller that polls. */
+static bool enter(struct attn_job *job, bool waits)
+{
+    pthread_mutex_lock(&pool.lock);
+    while (waits && pool.job && !pool.polling)
+        pthread_cond_wait(&pool.change, &pool.lock);
+    const bool entered = !pool.job;
+    if (entered)
+        pool.job = job;
+    pthread_mutex_unlock(&pool.lock);
+    return entered;
+}
+
+static void leave(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.job = NULL;
+    pthread_cond_broadcast(&pool.change);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* Lets workers in. */
+static void publish(int seats)
+{
+    pthread_mutex_lock(&pool.lock);
+    assert(atomic_load(&pool.seats) == 0);
+    atomic_store(&pool.left, 0);
+    atomic_store(&pool.seats, seats);
+    atomic_fetch_add(&pool.published, 1);
+    pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.lock);
 }
 
 /* Waits until `sitting` workers have left, asking run.poll meanwhile; false in a child that poll
@@ -228,6 +298,7 @@ attn_status attn_pool_run(struct attn_job *job)
 {
     atomic_store(&job->next, 0);
     atomic_store(&job->stop, false);
+    job->together = false;
     job->asked = job->run.poll ? now() : 0;
 
     int helpers = job->run.threads - 1;
@@ -236,27 +307,67 @@ attn_status attn_pool_run(struct attn_job *job)
     if (helpers > MOST_WORKERS)
         helpers = MOST_WORKERS;
     pthread_once(&once, start);
-    if (helpers <= 0 || pthread_mutex_trylock(&pool.busy) != 0) {
+    if (helpers <= 0 || !enter(job, false)) {
         work(job, 0);
     } else {
         hire(helpers);
         fegetenv(&job->environment);
-        pool.job = job;
-        atomic_store(&pool.left, 0);
-        assert(atomic_load(&pool.seats) == 0);
         const int seats = helpers < pool.workers ? helpers : pool.workers;
-        pthread_mutex_lock(&pool.lock);
-        atomic_store(&pool.seats, seats);
-        atomic_fetch_add(&pool.published, 1);
-        pthread_cond_broadcast(&pool.wake);
-        pthread_mutex_unlock(&pool.lock);
+        publish(seats);
 
         const unsigned forks = pool.forks;
         work(job, 0);
         if (pool.forks != forks || !wait_for_workers(job, seats - atomic_exchange(&pool.seats, 0)))
             return ATTN_E_CANCELLED;
-        pool.job = NULL;
-        pthread_mutex_unlock(&pool.busy);
+        leave();
     }
     return atomic_load(&job->stop) ? ATTN_E_CANCELLED : ATTN_OK;
+}
+
+static bool run_on_workers(struct attn_job *job, int helpers)
+{
+    if (!enter(job, true))
+        return false;
+    hire(helpers);
+    const bool enough = pool.workers >= helpers;
+    if (enough) {
+        publish(helpers);
+        job->unit(job, 0, 0);
+        wait_for_workers(job, helpers);
+    }
+    leave();
+    return enough;
+}
+
+bool attn_pool_run_together(struct attn_job *job)
+{
+    const int helpers = (int)job->units - 1;
+    assert(helpers >= 0 && helpers <= MOST_WORKERS);
+    atomic_store(&job->stop, false);
+    job->together = true;
+    job->run = (attn_run){0};
+    fegetenv(&job->environment);
+    pthread_once(&once, start);
+
+    pthread_mutex_lock(&pool.lock);
+    while (pool.together)
+        pthread_cond_wait(&pool.change, &pool.lock);
+    pool.together = true;
+    pthread_mutex_unlock(&pool.lock);
+
+    bool done = true;
+    if (helpers == 0)
+        job->unit(job, 0, 0);
+    else
+        done = run_on_workers(job, helpers) || attn_spawn_for(job);
+
+    pthread_mutex_lock(&pool.lock);
+    pool.together = false;
+    if (!pthread_equal(pool.last, pthread_self()))
+        pool.others = pool.parted;
+    pool.last = pthread_self();
+    pool.parted = now();
+    pthread_cond_broadcast(&pool.change);
+    pthread_mutex_unlock(&pool.lock);
+    return done;
 }

@@ -17,6 +17,9 @@ PyObject *py_get_num_threads(PyObject *module, PyObject *unused);
 PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
 PyObject *py_cpu_info(PyObject *module, PyObject *unused);
 
+PyObject *py_share_threads_with_numpy(PyObject *module, PyObject *enable);
+PyObject *py_numpy_blas(PyObject *module, PyObject *unused);
+
 /* Runs around the core's work without the GIL, and sets up run to look for signals where that is the
  * main thread: no other may handle them, and one that took the GIL while Python ends would not return.
  *     PyThreadState *state = release_gil(&run, &state); …; PyEval_RestoreThread(state); */

@@ -14,6 +14,8 @@ static PyMethodDef methods[] = {
     {"get_num_threads", py_get_num_threads, METH_NOARGS, NULL},
     {"set_num_threads", py_set_num_threads, METH_O, NULL},
     {"cpu_info", py_cpu_info, METH_NOARGS, NULL},
+    {"share_threads_with_numpy", py_share_threads_with_numpy, METH_O, NULL},
+    {"numpy_blas", py_numpy_blas, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "../../csrc/kernel/kernels.h"
 
@@ -38,6 +39,7 @@ void check_dropout(const struct subject *on);
 void check_core(bool quick);
 void check_core_calls(bool quick);
 void stress_pool(bool quick, bool forks);
+void stress_together(bool quick, bool forks);
 
 void bench_product(const struct attn_kernels *isa);
 void bench_rows(const struct attn_kernels *isa);
@@ -46,6 +48,13 @@ void bench_lanes(const struct attn_kernels *isa);
 void bench_scores(const struct attn_kernels *isa);
 void bench_pack(const struct attn_kernels *isa);
 void bench_dropout(const struct attn_kernels *isa);
+
+/* Forked children report by their exit status, and end by SIGALRM after CHILD_SECONDS. */
+enum { CHILD_SECONDS = 20 };
+/* Forks a child that runs `body` and ends with its result. */
+pid_t fork_child(int (*body)(void));
+/* Waits for it; whether it ended by itself, with 0. */
+bool child_succeeded(pid_t child);
 
 /* Claims. */
 /* isa is NULL for a claim that is about no table. */

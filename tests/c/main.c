@@ -70,7 +70,9 @@ int main(int count, char **arguments)
         check_core(quick);
         check_core_calls(quick);
     }
-    if (all || pool)
+    if (all || pool) {
         stress_pool(quick, forks);
+        stress_together(quick, forks);
+    }
     return claims_total();
 }

@@ -1,6 +1,6 @@
 /* The pool under load: every unit of every job runs once, whoever calls, forks or cancels. Meant to
  * be run plainly, under ThreadSanitizer, and under AddressSanitizer. Only the main thread makes
- * claims; children of fork report by their exit status, and end by SIGALRM where they hang. */
+ * claims. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 
@@ -11,7 +11,7 @@
 
 #include "../../csrc/core/pool.h"
 
-enum { MOST_UNITS = 200, MOST_THREADS = 8, CALLERS = 4, CHILD_SECONDS = 20 };
+enum { MOST_UNITS = 200, MOST_THREADS = 8, CALLERS = 4 };
 
 /* What a job's units write, and what they find wrong. */
 struct tally {
@@ -159,25 +159,6 @@ static void check_cancel(void)
         expect(threads > 1 || patient.asked > 0, "never asked");
         expect(patient.wrong == 0, "asked on another thread");
     }
-}
-
-/* In a child: runs `body` and ends with its result. */
-static pid_t fork_child(int (*body)(void))
-{
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(CHILD_SECONDS);
-        _exit(body());
-    }
-    return child;
-}
-
-static bool child_succeeded(pid_t child)
-{
-    int status = 0;
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-           && WEXITSTATUS(status) == 0;
 }
 
 static int jobs_in_child(void) { return run_jobs(20, 7, 0) > 0; }
