@@ -67,6 +67,11 @@ static void attend_keys(struct tile *tile, ptrdiff_t key, ptrdiff_t keys)
     const enum tile_sight sight = tile_scores(tile, key, keys, ATTN_WEIGHTS);
     if (plan->read_once)
         tile_fetch_keys(tile, &plan->key, key + keys);
+    if (plan->keep_scores) {
+        struct attn_rows rows;
+        tile_rows(tile, &plan->weights, &rows);
+        k->unpack(&rows, key, keys, tile->scores, NULL);
+    }
     if (sight == TILE_HIDDEN)
         return;
     tile->masked = tile->masked || sight == TILE_MASKED;
@@ -153,6 +158,22 @@ void attn_store_lse(const struct tile *tile)
     }
 }
 
+/* Makes weights of the scores that the array of weights keeps; no other key has any. */
+static void finish_weights(const struct tile *tile)
+{
+    const struct attn_plan *plan = tile->plan;
+    const struct attn_kernels *k = plan->kernels;
+    const size_t first = (size_t)most(0, tile->start), end = (size_t)tile->stop;
+    const size_t keys = (size_t)plan->shape->keys;
+    struct attn_rows rows;
+    tile_rows(tile, &plan->weights, &rows);
+    for (int lane = 0; lane < rows.count; lane++) {
+        memset(rows.row[lane], 0, first * k->real_size);
+        memset(rows.row[lane] + end * k->real_size, 0, (keys - end) * k->real_size);
+    }
+    k->softmax_rows(&rows, tile->start, tile->stop - tile->start, tile->max, tile->factor);
+}
+
 /* Writes scores or weights of all keys, those outside [start, stop) too, whose weight is 0. */
 static bool store_weights(struct tile *tile, struct attn_job *job, int thread)
 {
@@ -196,7 +217,9 @@ static void forward_tile(struct tile *tile, struct attn_job *job, int thread)
     }
     if (plan->lse.data)
         attn_store_lse(tile);
-    if (plan->weights.data)
+    if (plan->keep_scores)
+        finish_weights(tile);
+    else if (plan->weights.data)
         store_weights(tile, job, thread);
 }
 

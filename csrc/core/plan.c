@@ -61,21 +61,27 @@ static void find_operands(struct attn_plan *plan)
     plan->kv_lens = operand_of(&p->kv_lens, 0, shape);
 }
 
-/* Whether the product can't read an operand in place: not of the real type, misaligned, or with
- * features in the lanes but not contiguous. */
-static bool must_widen(const struct operand *o, const struct attn_plan *plan)
+/* Whether an operand has the real type, at addresses that suit it. */
+static bool is_real(const struct operand *o, const struct attn_plan *plan)
 {
-    const attn_shape *shape = plan->shape;
     const ptrdiff_t size = (ptrdiff_t)plan->kernels->real_size;
-    if (attn_dtype_size(o->dtype) != plan->kernels->real_size)
-        return true;
-    if (plan->few_rows && o->col != size)
-        return true;
     bool aligned = (uintptr_t)o->data % plan->kernels->real_size == 0 && o->head % size == 0
                    && o->row % size == 0 && o->col % size == 0;
-    for (int axis = 0; axis < shape->batch_axes; axis++)
+    for (int axis = 0; axis < plan->shape->batch_axes; axis++)
         aligned = aligned && o->batch[axis] % size == 0;
-    return !aligned;
+    return aligned && attn_dtype_size(o->dtype) == plan->kernels->real_size;
+}
+
+static bool is_contiguous(const struct operand *o, const struct attn_plan *plan)
+{
+    return o->col == (ptrdiff_t)plan->kernels->real_size;
+}
+
+/* Whether the product can't read an operand in place: it may be misaligned, or have features in the
+ * lanes and not be contiguous. */
+static bool must_widen(const struct operand *o, const struct attn_plan *plan)
+{
+    return !is_real(o, plan) || (plan->few_rows && !is_contiguous(o, plan));
 }
 
 /* Puts a part of rows × cols reals at the end of the scratch, on a cache line. */
@@ -159,6 +165,9 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
                       && (plan->mask.head == 0 || plan->tile_heads == 1);
     plan->widen_key = must_widen(&plan->key, plan);
     plan->widen_value = problem->value.data && must_widen(&plan->value, plan);
+    plan->keep_scores = plan->weights.data && problem->stage == ATTN_WEIGHTS
+                        && problem->dropout == 0 && is_real(&plan->weights, plan)
+                        && is_contiguous(&plan->weights, plan);
     plan->key_tile = least(round_up(most(1, shape->keys), 4), most_keys(shape, k));
 
     assert(plan->key_tile > 0 && plan->key_tile % 4 == 0); /* dropout counts in fours */

@@ -51,8 +51,9 @@ struct attn_plan {
     ptrdiff_t units;       /* tiles × parts */
     ptrdiff_t unit_tiles;  /* tiles that a thread takes at once */
     bool few_rows;         /* fill at most half a vector: the features go into the lanes instead */
-    bool read_once; /* no two tiles share keys: none are in the cache, so they are asked for */
-    bool same_mask; /* the mask is the same for all rows of a tile, as for padding */
+    bool read_once;   /* no two tiles share keys: none are in the cache, so they are asked for */
+    bool keep_scores; /* the array of weights can hold the scores until their softmax is known */
+    bool same_mask;   /* the mask is the same for all rows of a tile, as for padding */
     bool widen_key, widen_value;   /* into scratch first: the product can't read them in place */
     struct scratch_layout scratch; /* in bytes */
     double work;                   /* multiplications, roughly */

@@ -110,6 +110,9 @@ struct attn_kernels {
      * gives 0, even in a lane that is NaN. */
     void (*softmax_end)(void *scores, ptrdiff_t keys, int vectors, const void *max,
                         const void *factor);
+    /* The same of rows in memory, of contiguous reals: row[lane][c], offset <= c < offset + cols. */
+    void (*softmax_rows)(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
+                         const void *max, const void *factor);
     /* s = 0 for the weights that dropout takes: word j % 4 of Philox(row[lane], j / 4) is below
      * threshold, j = first_key + key. first_key is a multiple of 4. */
     void (*dropout)(void *scores, ptrdiff_t first_key, ptrdiff_t keys, int vectors,

@@ -60,6 +60,12 @@ static void softmax_step(void *scores, ptrdiff_t keys, int vectors, void *max_la
     }
 }
 
+static inline vec final_weight(vec score, vec shift, vec factor)
+{
+    const vec weight = v_mul(exp_shifted(score, shift), factor);
+    return v_select(v_eq(score, v_set1(-INFINITY)), v_zero(), weight);
+}
+
 static void softmax_end(void *scores, ptrdiff_t keys, int vectors, const void *max_lanes,
                         const void *factor_lanes)
 {
@@ -67,10 +73,24 @@ static void softmax_end(void *scores, ptrdiff_t keys, int vectors, const void *m
         const vec shift = exponent_shift(v_load((const real *)max_lanes + j * LANES));
         const vec factor = v_load((const real *)factor_lanes + j * LANES);
         real *s = (real *)scores + j * LANES;
-        for (ptrdiff_t key = 0; key < keys; key++, s += TILE_LANES) {
-            const vec score = v_load(s), weight = v_mul(exp_shifted(score, shift), factor);
-            v_store(s, v_select(v_eq(score, v_set1(-INFINITY)), v_zero(), weight));
-        }
+        for (ptrdiff_t key = 0; key < keys; key++, s += TILE_LANES)
+            v_store(s, final_weight(v_load(s), shift, factor));
+    }
+}
+
+static void softmax_rows(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t cols,
+                         const void *max_lanes, const void *factor_lanes)
+{
+    for (int lane = 0; lane < rows->count; lane++) {
+        const vec shift = exponent_shift(v_set1(((const real *)max_lanes)[lane]));
+        const vec factor = v_set1(((const real *)factor_lanes)[lane]);
+        real *s = (real *)(void *)rows->row[lane] + offset;
+        ptrdiff_t c = 0;
+        for (; c + LANES <= cols; c += LANES)
+            v_store(s + c, final_weight(v_load(s + c), shift, factor));
+        const int rest = (int)(cols - c);
+        if (rest > 0)
+            v_store_part(s + c, final_weight(v_load_part(s + c, rest), shift, factor), rest);
     }
 }
 

@@ -39,6 +39,7 @@ static void fill_table(struct attn_kernels *table, const char *isa)
         .clip = clip,
         .softmax_step = softmax_step,
         .softmax_end = softmax_end,
+        .softmax_rows = softmax_rows,
         .dropout = dropout,
         .add_lanes = add_lanes,
         .sum_lanes = sum_lanes,

@@ -281,6 +281,35 @@ static void check_end(const struct subject *on, const struct tile *t, struct rng
     expect_tile_gaps(isa, t->scores, t->keys, t->lanes);
 }
 
+/* Rows in memory: as many bits as in a tile, and nothing beyond their ends. */
+static void check_rows_in_memory(const struct subject *on, const struct tile *t, struct rng *rng)
+{
+    const struct attn_kernels *isa = on->isa;
+    const ptrdiff_t offset = rng_below(rng, 3), cols = offset + t->keys;
+    const int count = 1 + (int)rng_below(rng, t->lanes);
+    struct attn_rows rows = {.count = count, .vectors = t->vectors, .dtype = real_dtype(isa)};
+    rows.step = (ptrdiff_t)isa->real_size;
+    fill_scores(isa, t, rng, 50);
+    for (int lane = 0; lane < t->lanes; lane++) {
+        put(isa, t->max, lane, lane_max(isa, t, lane, -INFINITY));
+        put(isa, t->sum, lane, rng_between(rng, 0, 1)); /* the factor */
+    }
+    for (int lane = 0; lane < count; lane++) {
+        rows.row[lane] = guarded((size_t)cols * isa->real_size, lane % 2 ? AT_START : AT_END);
+        for (ptrdiff_t c = 0; c < cols; c++)
+            put(isa, rows.row[lane], c,
+                c < offset ? 7 : get_tile(isa, t->before, c - offset, lane));
+    }
+    isa->softmax_rows(&rows, offset, t->keys, t->max, t->sum);
+    isa->softmax_end(t->scores, t->keys, t->vectors, t->max, t->sum);
+    for (int lane = 0; lane < count; lane++)
+        for (ptrdiff_t c = 0; c < cols; c++) {
+            const double want = c < offset ? 7 : get_tile(isa, t->scores, c - offset, lane);
+            const double got = get(isa, rows.row[lane], c);
+            expect(same_bits(got, want), "[%d, %td]: expected %g, got %g", lane, c, want, got);
+        }
+}
+
 /* softmax_end with max 0 and factor 1 is exp2 of the rounded product score · log2 e. */
 static void check_exp2(const struct subject *on)
 {
@@ -320,6 +349,8 @@ void check_softmax(const struct subject *on)
     for_each_tile(on, check_step);
     claim(on->isa, "a softmax step agrees with the generic one");
     for_each_tile(on, check_like_generic);
+    claim(on->isa, "weights of rows in memory have the bits of a tile's");
+    for_each_tile(on, check_rows_in_memory);
     claim(on->isa, "equal scores of any size have weight 1");
     for_each_tile(on, check_equal);
     claim(on->isa, "a lane whose max did not move owes exactly 1");

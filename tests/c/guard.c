@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 /* Each slot is mapped once: a guard page, the room for a buffer, a guard page. */
-enum { SLOTS = 32, GUARD = 65536, ROOM = 1 << 24 }; /* a page is 4 to 64 KiB */
+enum { SLOTS = 96, GUARD = 65536, ROOM = 1 << 24 }; /* a page is 4 to 64 KiB */
 
 static struct {
     char *room;
