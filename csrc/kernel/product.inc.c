@@ -3,11 +3,12 @@
  * lanes, so neither keys nor values are ever packed, whatever their strides. */
 
 /* One register tile of rows × vectors: C = keep · C + A · B, or factor · A · B without keep. rows and
- * vectors are constants where this is inlined, so that sum and its loops dissolve into registers. */
+ * vectors are constants where this is inlined, so that sum and its loops dissolve into registers. (By
+ * value, factor would take two of AVX2's sixteen from them.) */
 static inline __attribute__((always_inline)) void
 product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
               const real *restrict b, ptrdiff_t depth, const int rows, const int vectors,
-              real factor, const real *keep)
+              const real *factor, const real *keep)
 {
     vec sum[12][BLOCK_VECTORS];
     for (int i = 0; i < rows; i++)
@@ -27,11 +28,12 @@ product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
         b += TILE_LANES;
     }
 
+    const vec times = keep ? v_zero() : v_set1(*factor);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < vectors; j++) {
             real *to = c + i * TILE_LANES + j * LANES;
             v_store(to, keep ? v_fma(v_load(keep + j * LANES), v_load(to), sum[i][j])
-                             : v_mul(sum[i][j], v_set1(factor)));
+                             : v_mul(sum[i][j], times));
         }
 }
 
@@ -39,8 +41,8 @@ product_block(real *restrict c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col,
  * layouts that matter get their own copy, in which one stride of A is a constant. */
 static inline __attribute__((always_inline)) void
 product_panel(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const real *b,
-              ptrdiff_t rows, ptrdiff_t depth, const int block, const int vectors, real factor,
-              const real *keep)
+              ptrdiff_t rows, ptrdiff_t depth, const int block, const int vectors,
+              const real *factor, const real *keep)
 {
     ptrdiff_t i = 0;
     if (a_col == 1)
@@ -63,7 +65,7 @@ product_panel(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const re
 }
 
 static void product_panels(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_col, const real *b,
-                           ptrdiff_t rows, ptrdiff_t depth, int vectors, real factor,
+                           ptrdiff_t rows, ptrdiff_t depth, int vectors, const real *factor,
                            const real *keep)
 {
     for (; vectors > 0; vectors -= BLOCK_VECTORS) {
@@ -86,13 +88,14 @@ static void product_panels(real *c, const real *a, ptrdiff_t a_row, ptrdiff_t a_
 static void product(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
                     ptrdiff_t rows, ptrdiff_t depth, int vectors, double factor)
 {
-    product_panels(c, a, a_row, a_col, b, rows, depth, vectors, (real)factor, NULL);
+    const real f = (real)factor;
+    product_panels(c, a, a_row, a_col, b, rows, depth, vectors, &f, NULL);
 }
 
 static void product_add(void *c, const void *a, ptrdiff_t a_row, ptrdiff_t a_col, const void *b,
                         ptrdiff_t rows, ptrdiff_t depth, int vectors, const void *keep)
 {
-    product_panels(c, a, a_row, a_col, b, rows, depth, vectors, 1, keep);
+    product_panels(c, a, a_row, a_col, b, rows, depth, vectors, NULL, keep);
 }
 
 static void product_seen(void *c_tile, const void *a_matrix, ptrdiff_t a_row, ptrdiff_t a_col,
