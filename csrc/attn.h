@@ -93,6 +93,9 @@ attn_status attn_check(const attn_problem *problem, attn_shape *shape, attn_faul
 attn_status attn_check_values(const attn_problem *problem, const attn_shape *shape,
                               attn_fault *fault);
 
+/* The multiplications of a call, roughly. */
+double attn_work(const attn_shape *shape);
+
 /* Computes out, lse and weights, those that are there. */
 attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, const attn_run *run);
 

@@ -99,7 +99,7 @@ attn_status attn_key_weights(const attn_problem *problem, const attn_shape *shap
     if (!columns.statistics)
         return ATTN_E_MEMORY;
 
-    columns.sums = operand_of(sums, AXIS_HEAD | AXIS_COL, shape);
+    find_operand(&columns.sums, sums, AXIS_HEAD | AXIS_COL, shape);
     columns.key_units = divide_up(shape->keys, plan.key_tile);
     attn_status status = attn_run_plan(&plan, run, statistics_unit, &columns);
     if (status == ATTN_OK) {

@@ -24,21 +24,21 @@ static ptrdiff_t step_along(const attn_view *view, int back)
     return axis >= 0 && view->dim[axis] != 1 ? view->stride[axis] : 0;
 }
 
-struct operand operand_of(const attn_view *view, int axes, const attn_shape *shape)
+void find_operand(struct operand *o, const attn_view *view, int axes, const attn_shape *shape)
 {
-    struct operand o = {.data = view->data, .dtype = view->dtype};
     int back = 0;
     if (!view->data)
-        return o;
+        return;
+    o->data = view->data;
+    o->dtype = view->dtype;
     if (axes & AXIS_COL)
-        o.col = step_along(view, back++);
+        o->col = step_along(view, back++);
     if (axes & AXIS_ROW)
-        o.row = step_along(view, back++);
+        o->row = step_along(view, back++);
     if (axes & AXIS_HEAD)
-        o.head = step_along(view, back++);
+        o->head = step_along(view, back++);
     for (int axis = shape->batch_axes - 1; axis >= 0; axis--)
-        o.batch[axis] = step_along(view, back++);
-    return o;
+        o->batch[axis] = step_along(view, back++);
 }
 
 static void find_operands(struct attn_plan *plan)
@@ -47,18 +47,18 @@ static void find_operands(struct attn_plan *plan)
     const attn_shape *shape = plan->shape;
     const int matrix = AXIS_HEAD | AXIS_ROW | AXIS_COL;
 
-    plan->query = operand_of(&p->query, matrix, shape);
-    plan->key = operand_of(&p->key, matrix, shape);
-    plan->value = operand_of(&p->value, matrix, shape);
-    plan->mask = operand_of(&p->mask, matrix, shape);
-    plan->out = operand_of(&p->out, matrix, shape);
-    plan->weights = operand_of(&p->weights, matrix, shape);
-    plan->lse = operand_of(&p->lse, AXIS_HEAD | AXIS_ROW, shape);
-    plan->alibi_slopes = operand_of(&p->alibi_slopes, AXIS_HEAD, shape);
-    plan->sinks = operand_of(&p->sinks, AXIS_HEAD, shape);
-    plan->q_offset = operand_of(&p->q_offset, 0, shape);
-    plan->q_lens = operand_of(&p->q_lens, 0, shape);
-    plan->kv_lens = operand_of(&p->kv_lens, 0, shape);
+    find_operand(&plan->query, &p->query, matrix, shape);
+    find_operand(&plan->key, &p->key, matrix, shape);
+    find_operand(&plan->value, &p->value, matrix, shape);
+    find_operand(&plan->mask, &p->mask, matrix, shape);
+    find_operand(&plan->out, &p->out, matrix, shape);
+    find_operand(&plan->weights, &p->weights, matrix, shape);
+    find_operand(&plan->lse, &p->lse, AXIS_HEAD | AXIS_ROW, shape);
+    find_operand(&plan->alibi_slopes, &p->alibi_slopes, AXIS_HEAD, shape);
+    find_operand(&plan->sinks, &p->sinks, AXIS_HEAD, shape);
+    find_operand(&plan->q_offset, &p->q_offset, 0, shape);
+    find_operand(&plan->q_lens, &p->q_lens, 0, shape);
+    find_operand(&plan->kv_lens, &p->kv_lens, 0, shape);
 }
 
 /* Whether an operand has the real type, at addresses that suit it. */
@@ -138,6 +138,12 @@ static void split_keys(struct attn_plan *plan)
     plan->units = tiles * plan->parts;
 }
 
+double attn_work(const attn_shape *shape)
+{
+    return (double)shape->batches * (double)shape->heads * (double)shape->queries
+           * (double)shape->keys * (double)(shape->features + shape->value_features + 16);
+}
+
 bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const attn_shape *shape,
                     bool mixed)
 {
@@ -173,8 +179,7 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
     assert(plan->key_tile > 0 && plan->key_tile % 4 == 0); /* dropout counts in fours */
     split_keys(plan);
     plan->unit_tiles = 1;
-    plan->work = (double)shape->batches * (double)shape->heads * (double)shape->queries
-                 * (double)shape->keys * (double)(shape->features + shape->value_features + 16);
+    plan->work = attn_work(shape);
     return lay_out_scratch(plan);
 }
 

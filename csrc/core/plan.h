@@ -17,9 +17,11 @@ struct operand {
     ptrdiff_t batch[ATTN_MAX_AXES], head, row, col;
 };
 
-/* The axes of an operand, from the right; leading axes come after these. */
+/* Fills an operand, which is all zero, from a view with these axes from the right; leading axes come
+ * after them. */
 enum { AXIS_HEAD = 1, AXIS_ROW = 2, AXIS_COL = 4 };
-struct operand operand_of(const attn_view *view, int axes, const attn_shape *shape);
+void find_operand(struct operand *operand, const attn_view *view, int axes,
+                  const attn_shape *shape);
 
 /* Where each part of a thread's scratch begins. lanes: arrays of one real for each lane. */
 enum { NUM_LANE_ARRAYS = 8 };

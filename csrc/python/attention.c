@@ -86,14 +86,18 @@ static PyArray_Descr *query_descr(const struct call *call)
     return (PyArray_Descr *)Py_NewRef(PyArray_DESCR(call->query));
 }
 
-/* Runs a call's problem without the GIL; sums is for key_weights. */
+/* Runs a call's problem, without the GIL if it takes more than a microsecond; sums is for key_weights. */
 static int run(struct call *call, const attn_view *sums)
 {
-    PyThreadState *state = release_gil(&call->run, &state);
+    const double work_worth_releasing = 1e5;
+    PyThreadState *state = NULL;
+    if (attn_work(&call->shape) >= work_worth_releasing)
+        state = release_gil(&call->run, &state);
     const attn_status status = sums ? attn_key_weights(&call->problem, &call->shape, sums,
                                                        &call->run)
                                     : attn_forward(&call->problem, &call->shape, &call->run);
-    PyEval_RestoreThread(state);
+    if (state)
+        PyEval_RestoreThread(state);
     if (status != ATTN_OK)
         raise_status(status, NULL);
     return status == ATTN_OK ? 0 : -1;
