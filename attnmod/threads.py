@@ -123,6 +123,9 @@ def share_threads_with_numpy(enable: bool = True) -> bool:
     LU decomposition (`numpy.linalg.solve`, `inv`, `det`) keeps OpenBLAS's own threads, and next to
     shared ones takes up to twice as long. A forked child shares as its parent did.
 
+    Whoever raises OpenBLAS's number of threads (by threadpoolctl) does so before: past half of what
+    it was built for, threads of both would use the same memory.
+
     Parameters
     ----------
     enable : bool

@@ -118,6 +118,15 @@ def test_results_come_as_out_weights_lse():
             assert [x.shape for x in got] == [shapes[name] for name in wanted]
 
 
+@pytest.mark.parametrize("queries", [1, 5, 33])
+def test_many_small_heads(queries):
+    arrays = make_qkv(150, 3, queries=queries, keys=9)
+    out = check(*arrays)
+    for threads in (1, 2, 5):
+        again = am.scaled_dot_product_attention(*arrays, num_threads=threads)
+        assert same_bits(again, out)
+
+
 def test_lists_are_taken_as_arrays():
     out = am.scaled_dot_product_attention([[1.0], [0.0]], [[0.0], [0.0]], [[2.0], [4.0]])
     assert out.dtype == np.float64

@@ -53,6 +53,28 @@ def test_bool_mask_is_true_where_a_pair_takes_part(keep):
     assert np.array_equal(weights > 0, mask)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("queries", [3, 300])
+def test_mask_in_blocks_hides_whole_tiles(queries, dtype):
+    query, key, value = make_qkv(2, queries=queries, keys=500, dtype=dtype)
+    block = np.minimum(np.arange(queries) * 4 // queries, 2)  # nobody sees the last 125 keys
+    mask = block[:, None] == np.arange(500) // 125
+    mask[queries // 2] = False
+    key[:, 375:], value[:, 375:] = NAN, INF
+    check(query, key, value, mask)
+    check(query, key, value, np.where(mask, 0.25, -INF))
+    check(query, key, value, mask, is_causal=True, q_offset=130)
+
+
+@pytest.mark.parametrize("mask", [np.ones(300, bool), np.zeros((70, 300), np.float32)])
+def test_mask_that_hides_nothing_changes_no_bit(mask):
+    arrays = make_qkv(2, queries=70, keys=300)
+    options = {"return_weights": True, "return_lse": True}
+    masked = am.scaled_dot_product_attention(*arrays, mask, **options)
+    for got, want in zip(masked, am.scaled_dot_product_attention(*arrays, **options), strict=True):
+        assert same_bits(got, want)
+
+
 def test_mask_of_minus_infinity_is_that_of_false():
     arrays = make_qkv(2, queries=20, keys=40)
     mask = random_bool(20, 40)

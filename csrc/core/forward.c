@@ -229,8 +229,8 @@ static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
     const struct attn_units *units = job->context;
     const struct attn_plan *plan = units->plan;
     char *scratch = units->scratch + thread * plan->scratch.size;
-    const ptrdiff_t first = unit * plan->unit_tiles;
-    const ptrdiff_t end = least(first + plan->unit_tiles, plan->units);
+    const ptrdiff_t first = unit * units->at_a_time;
+    const ptrdiff_t end = least(first + units->at_a_time, plan->units);
     struct tile tile[2];
     tile_open(&tile[0], plan, scratch, first);
     tile_fetch(&tile[0]);
@@ -240,21 +240,20 @@ static void forward_unit(struct attn_job *job, ptrdiff_t unit, int thread)
             tile_fetch(&tile[(i + 1) % 2]);
         }
         forward_tile(&tile[i % 2], job, thread);
-        if (atomic_load_explicit(&job->stop, memory_order_relaxed))
+        if (attn_job_stops(job, thread))
             return;
     }
 }
 
-attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
+attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run, ptrdiff_t at_a_time,
                           void (*unit)(struct attn_job *job, ptrdiff_t unit, int thread),
                           void *context)
 {
     _Alignas(64) char small[16 * 1024]; /* enough for a tutorial's sizes */
-    struct attn_units units = {.plan = plan, .context = context, .scratch = small};
-    struct attn_job job = {.unit = unit,
-                           .context = &units,
-                           .units = divide_up(plan->units, plan->unit_tiles),
-                           .run = *run};
+    struct attn_units units = {
+        .plan = plan, .at_a_time = at_a_time, .context = context, .scratch = small};
+    struct attn_job job = {
+        .unit = unit, .context = &units, .units = divide_up(plan->units, at_a_time), .run = *run};
     ptrdiff_t size;
 
     if (plan->units == 0)
@@ -289,6 +288,5 @@ attn_status attn_forward(const attn_problem *problem, const attn_shape *shape, c
         return ATTN_E_MEMORY;
     if (plan.parts > 1)
         return attn_forward_parts(&plan, run);
-    plan.unit_tiles = attn_plan_unit_tiles(&plan, run);
-    return attn_run_plan(&plan, run, forward_unit, NULL);
+    return attn_run_plan(&plan, run, attn_plan_unit_tiles(&plan, run), forward_unit, NULL);
 }

@@ -5,14 +5,16 @@
 #include "pool.h"
 #include "tile.h"
 
-/* Runs `unit` for all units of a plan, each thread with its own scratch. */
-attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run,
+/* Runs `unit` for all of a plan's units, or for so many of them at a time; each thread has its own
+ * scratch. */
+attn_status attn_run_plan(const struct attn_plan *plan, const attn_run *run, ptrdiff_t at_a_time,
                           void (*unit)(struct attn_job *job, ptrdiff_t unit, int thread),
                           void *context);
 
 /* What a unit is given through job->context. */
 struct attn_units {
     const struct attn_plan *plan;
+    ptrdiff_t at_a_time;
     char *scratch; /* plan->scratch.size bytes for each thread */
     void *context;
 };

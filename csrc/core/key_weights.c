@@ -101,10 +101,10 @@ attn_status attn_key_weights(const attn_problem *problem, const attn_shape *shap
 
     find_operand(&columns.sums, sums, AXIS_HEAD | AXIS_COL, shape);
     columns.key_units = divide_up(shape->keys, plan.key_tile);
-    attn_status status = attn_run_plan(&plan, run, statistics_unit, &columns);
+    attn_status status = attn_run_plan(&plan, run, 1, statistics_unit, &columns);
     if (status == ATTN_OK) {
         plan.units = shape->batches * shape->heads * columns.key_units;
-        status = attn_run_plan(&plan, run, sums_unit, &columns);
+        status = attn_run_plan(&plan, run, 1, sums_unit, &columns);
     }
     attn_free(columns.statistics);
     return status;

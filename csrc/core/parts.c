@@ -129,12 +129,12 @@ attn_status attn_forward_parts(const struct attn_plan *plan, const attn_run *run
     if (!p.memory)
         return ATTN_E_MEMORY;
 
-    attn_status status = attn_run_plan(plan, run, part_unit, &p);
+    attn_status status = attn_run_plan(plan, run, 1, part_unit, &p);
     if (status == ATTN_OK) {
         struct attn_plan merge = *plan;
         merge.units = tiles;
         merge.work = 0;
-        status = attn_run_plan(&merge, run, merge_unit, &p);
+        status = attn_run_plan(&merge, run, 1, merge_unit, &p);
     }
     attn_free(p.memory);
     return status;

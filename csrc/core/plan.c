@@ -140,8 +140,9 @@ static void split_keys(struct attn_plan *plan)
 
 double attn_work(const attn_shape *shape)
 {
-    return (double)shape->batches * (double)shape->heads * (double)shape->queries
-           * (double)shape->keys * (double)(shape->features + shape->value_features + 16);
+    /* Results are written even where there is no query or no key. */
+    return (double)shape->batches * (double)shape->heads * (double)most(1, shape->queries)
+           * (double)most(1, shape->keys) * (double)(shape->features + shape->value_features + 16);
 }
 
 bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const attn_shape *shape,
@@ -178,7 +179,6 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
 
     assert(plan->key_tile > 0 && plan->key_tile % 4 == 0); /* dropout counts in fours */
     split_keys(plan);
-    plan->unit_tiles = 1;
     plan->work = attn_work(shape);
     return lay_out_scratch(plan);
 }

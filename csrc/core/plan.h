@@ -29,9 +29,10 @@ struct scratch_layout {
     ptrdiff_t query, scores, bias, out, key, value, lanes, size;
 };
 
-/* A unit is one tile of query rows against all its keys, or against a part of them. The rows of a tile come from `tile_heads`
- * query heads that share a key head, so that K and V are streamed once for the whole group: row r of
- * a head block is query r / tile_heads of its head r % tile_heads. */
+/* A tile of query rows meets all its keys, or a part of them; a unit of a job is one of these, or a few
+ * in a row. The rows of a tile come from `tile_heads` query heads that share a key head, so that K and
+ * V are streamed once for the whole group: row r of a head block is query r / tile_heads of its head
+ * r % tile_heads. */
 struct attn_plan {
     const attn_problem *problem;
     const attn_shape *shape;
@@ -51,7 +52,6 @@ struct attn_plan {
     ptrdiff_t parts;       /* that the keys are split into, where there are few tiles */
     ptrdiff_t part_keys;   /* keys of a part, a multiple of key_tile */
     ptrdiff_t units;       /* tiles × parts */
-    ptrdiff_t unit_tiles;  /* tiles that a thread takes at once */
     bool few_rows;         /* fill at most half a vector: the features go into the lanes instead */
     bool read_once;   /* no two tiles share keys: none are in the cache, so they are asked for */
     bool keep_scores; /* the array of weights can hold the scores until their softmax is known */
@@ -67,7 +67,7 @@ bool attn_plan_make(struct attn_plan *plan, const attn_problem *problem, const a
                     bool mixed);
 
 /* How many tiles a thread should take at once. They are computed one by one, so this is a matter of
- * speed alone. */
+ * speed alone, and may depend on the number of threads. */
 ptrdiff_t attn_plan_unit_tiles(const struct attn_plan *plan, const attn_run *run);
 
 /* The threads worth waking for so much work. */

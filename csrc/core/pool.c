@@ -32,6 +32,7 @@ static struct {
     pthread_cond_t wake, done, change;
     struct attn_job *job; /* whose caller has the pool; NULL when it is free */
     bool polling;         /* that caller is within run.poll */
+    bool ended;           /* the process is at its end */
     bool together;        /* a job runs together, or waits for the pool to do so */
     pthread_t last;       /* caller of the latest such job */
     int64_t parted;       /* when that ended; 0: there was none */
@@ -212,7 +213,7 @@ static void after_fork_in_child(void)
 static void at_exit(void)
 {
     before_fork();
-    pool.together = true;
+    pool.ended = true;
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -350,7 +351,7 @@ bool attn_pool_run_together(struct attn_job *job)
     pthread_once(&once, start);
 
     pthread_mutex_lock(&pool.lock);
-    while (pool.together)
+    while (pool.together || pool.ended)
         pthread_cond_wait(&pool.change, &pool.lock);
     pool.together = true;
     pthread_mutex_unlock(&pool.lock);

@@ -7,25 +7,25 @@
 
 /* Asks for n elements, `step` bytes apart, of memory that will be needed soon. */
 static inline __attribute__((always_inline)) void fetch(const char *from, ptrdiff_t step,
-                                                        ptrdiff_t n, const int for_writing)
+                                                        ptrdiff_t n)
 {
     enum { LINE = 64 };
-    if (step > LINE) /* too many lines for what they hold */
+    if (n <= 0 || step < 0 || step > LINE) /* backwards, or too many lines for what they hold */
         return;
     const char *const end = from + n * step;
     for (from -= (uintptr_t)from % LINE; from < end; from += LINE)
-        __builtin_prefetch(from, for_writing);
+        __builtin_prefetch(from);
     /* GCC takes a function that only asks for one without effect, and drops calls of it. */
     __asm__ volatile("");
 }
 
 /* The same of each row. All are asked for before any is read: groups of rows, each packed when it has
  * come, would wait for memory one after the other. */
-static inline __attribute__((always_inline)) void
-fetch_rows(const struct attn_rows *rows, ptrdiff_t offset, ptrdiff_t n, const int for_writing)
+static inline __attribute__((always_inline)) void fetch_rows(const struct attn_rows *rows,
+                                                             ptrdiff_t offset, ptrdiff_t n)
 {
     for (int lane = 0; lane < rows->count; lane++)
-        fetch(rows->row[lane] + offset * rows->step, rows->step, n, for_writing);
+        fetch(rows->row[lane] + offset * rows->step, rows->step, n);
 }
 
 char *tile_base(const struct tile *tile, const struct operand *operand, ptrdiff_t head)
@@ -150,11 +150,13 @@ void tile_fetch_keys(const struct tile *tile, const struct operand *operand, ptr
 {
     const struct attn_plan *plan = tile->plan;
     const ptrdiff_t keys = least(plan->key_tile, tile->stop - key);
+    if (keys <= 0)
+        return;
     const ptrdiff_t features = operand == &plan->value ? plan->shape->value_features
                                                        : plan->shape->features;
     const char *row = tile_base(tile, operand, tile->kv_head) + key * operand->row;
     for (ptrdiff_t i = 0; i < keys; i++, row += operand->row)
-        fetch(row, operand->col, features, 0);
+        fetch(row, operand->col, features);
 }
 
 void tile_fetch(const struct tile *tile)
@@ -162,7 +164,7 @@ void tile_fetch(const struct tile *tile)
     const struct attn_plan *plan = tile->plan;
     struct attn_rows rows;
     tile_rows(tile, &plan->query, &rows);
-    fetch_rows(&rows, 0, plan->shape->features, 0);
+    fetch_rows(&rows, 0, plan->shape->features);
     if (plan->read_once)
         tile_fetch_keys(tile, &plan->key, tile->start);
     if (!plan->out.data)
@@ -170,7 +172,7 @@ void tile_fetch(const struct tile *tile)
     if (plan->read_once)
         tile_fetch_keys(tile, &plan->value, tile->start);
     tile_rows(tile, &plan->out, &rows);
-    fetch_rows(&rows, 0, plan->shape->value_features, 1);
+    fetch_rows(&rows, 0, plan->shape->value_features);
 }
 
 void tile_load(struct tile *tile)
@@ -193,12 +195,12 @@ void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head
     }
 }
 
-void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit)
+void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t number)
 {
     const struct attn_kernels *k = plan->kernels;
     /* Later rows first: under a causal mask they have more to do, and what is short comes last. */
-    const ptrdiff_t index = plan->tiles - 1 - unit % plan->tiles;
-    tile_locate(tile, plan, unit / plan->tiles);
+    const ptrdiff_t index = plan->tiles - 1 - number % plan->tiles;
+    tile_locate(tile, plan, number / plan->tiles);
     carve_scratch(tile, scratch);
     tile->part = 0;
 
@@ -237,7 +239,7 @@ static enum mask_effect read_mask(struct tile *tile, ptrdiff_t key, ptrdiff_t ke
     if (plan->same_mask)
         rows.count = rows.vectors = 1;
     plan->kernels->pack(tile->bias, &rows, key, keys);
-    fetch_rows(&rows, next, next_keys, 0);
+    fetch_rows(&rows, next, next_keys);
     const enum mask_effect effect = plan->kernels->mask_effect(tile->bias, keys, rows.count,
                                                                rows.dtype == ATTN_BOOL);
     if (plan->same_mask && effect != MASK_PASSES)

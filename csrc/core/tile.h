@@ -35,10 +35,12 @@ struct tile {
 /* Sets batch and heads from the number of a head block, counted over all batches. */
 void tile_locate(struct tile *tile, const struct attn_plan *plan, ptrdiff_t head_block);
 
-/* Sets up a unit in a thread's scratch: its rows, and their ranges of keys. */
-void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t unit);
+/* Sets up a tile, counted over all head blocks, in a thread's scratch: its rows, and their ranges of
+ * keys. */
+void tile_open(struct tile *tile, const struct attn_plan *plan, char *scratch, ptrdiff_t number);
 
-/* Asks for the memory of the rows and of their first keys and values, all at once. */
+/* Asks for the memory of the tile's rows in query and out and, where the plan reads keys once, of its
+ * first keys and values: all at once. */
 void tile_fetch(const struct tile *tile);
 
 /* Reads what scores are made of: slopes, and queries, packed (as they are, row by row, where the plan

@@ -86,7 +86,7 @@ static PyArray_Descr *query_descr(const struct call *call)
     return (PyArray_Descr *)Py_NewRef(PyArray_DESCR(call->query));
 }
 
-/* Runs a call's problem, without the GIL if it takes more than a microsecond; sums is for key_weights. */
+/* Runs a call's problem, without the GIL unless it is tiny; sums is for key_weights. */
 static int run(struct call *call, const attn_view *sums)
 {
     const double work_worth_releasing = 1e5;

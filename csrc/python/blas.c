@@ -112,9 +112,10 @@ static void do_nothing(struct attn_job *job, ptrdiff_t unit, int thread)
 static bool can_run_together(int threads)
 {
     struct attn_job job = {.unit = do_nothing, .units = threads};
-    bool could;
-    Py_BEGIN_ALLOW_THREADS could = attn_pool_run_together(&job);
-    Py_END_ALLOW_THREADS return could;
+    PyThreadState *state = PyEval_SaveThread();
+    const bool could = attn_pool_run_together(&job);
+    PyEval_RestoreThread(state);
+    return could;
 }
 
 PyObject *py_share_threads_with_numpy(PyObject *module, PyObject *enable)

@@ -83,30 +83,29 @@ static void check_mask(const struct subject *on, const struct tile *t, struct rn
         }
 }
 
-/* A mask in which some numbers are what hides and the others what passes, or all are of one kind; in
- * the lanes after the last row anything. */
+/* A mask that hides, or passes, all pairs, or all but an odd one; in the lanes after the last row
+ * anything. */
 static void check_mask_effect(const struct subject *on, const struct tile *t, struct rng *rng)
 {
     const struct attn_kernels *isa = on->isa;
     const int count = 1 + (int)rng_below(rng, t->lanes);
-    const bool keep = rng_below(rng, 2);
-    const double hides = keep ? 0 : -INFINITY, passes = keep ? 1 : 0;
-    enum mask_effect want = (enum mask_effect)rng_below(rng, 3);
-    const ptrdiff_t odd_key = rng_below(rng, t->keys), odd_lane = rng_below(rng, count);
+    const bool keep = rng_below(rng, 2), hide = rng_below(rng, 2), odd = rng_below(rng, 2);
+    const double hides = keep ? 0 : -INFINITY, passes = keep ? 1 : rng_below(rng, 2) ? 0.0 : -0.0;
+    const double changes[] = {NAN, 0.5, -INFINITY};
     for (ptrdiff_t key = 0; key < t->keys; key++)
         for (int lane = 0; lane < t->lanes; lane++)
             put_tile(isa, t->other, key, lane,
-                     lane >= count         ? (double)rng_below(rng, 2)
-                     : want == MASK_PASSES ? passes
-                                           : hides);
-    if (want == MASK_MIXES) {
-        put_tile(isa, t->other, odd_key, (int)odd_lane, passes);
-        if (t->keys * count == 1)
-            want = MASK_PASSES;
-        if (!keep && rng_below(rng, 2)) { /* a bias that hides nothing is a change too */
-            put_tile(isa, t->other, odd_key, (int)odd_lane, 0.5);
-            want = MASK_MIXES;
-        }
+                     lane >= count ? (double)rng_below(rng, 2)
+                     : hide        ? hides
+                                   : passes);
+    enum mask_effect want = hide ? MASK_HIDES : MASK_PASSES;
+    if (odd) {
+        const double x = hide ? passes : keep ? 0 : changes[rng_below(rng, 3)];
+        put_tile(isa, t->other, rng_below(rng, t->keys), (int)rng_below(rng, count), x);
+        want = t->keys * count > 1 ? MASK_MIXES
+               : x == hides        ? MASK_HIDES
+               : x == passes       ? MASK_PASSES
+                                   : MASK_MIXES;
     }
     const enum mask_effect got = isa->mask_effect(t->other, t->keys, count, keep);
     expect(got == want, "expected %d of %d lanes, got %d", want, count, got);
