@@ -56,6 +56,11 @@ pid_t fork_child(int (*body)(void));
 /* Waits for it; whether it ended by itself, with 0. */
 bool child_succeeded(pid_t child);
 
+/* Runs body(0, argument), body(1, argument), … on so many threads, at most 8, at once, and `meanwhile`,
+ * if there is one, on this; the sum of what they return: how much went wrong. */
+int run_callers(int count, int (*body)(int number, const void *argument), const void *argument,
+                int (*meanwhile)(void));
+
 /* Claims. */
 /* isa is NULL for a claim that is about no table. */
 __attribute__((format(printf, 2, 3))) void claim(const struct attn_kernels *isa, const char *text,

@@ -85,33 +85,14 @@ static int run_jobs(int jobs, uint64_t seed, int nested)
     return wrong;
 }
 
-struct caller {
-    int jobs, nested, wrong;
-    uint64_t seed;
+struct load {
+    int jobs, nested;
 };
 
-static void *call(void *argument)
+static int call(int number, const void *argument)
 {
-    struct caller *caller = argument;
-    caller->wrong = run_jobs(caller->jobs, caller->seed, caller->nested);
-    return NULL;
-}
-
-/* Runs jobs from several threads at once, and `meanwhile` on this one. */
-static int run_callers(int jobs, int nested, int (*meanwhile)(void))
-{
-    pthread_t threads[CALLERS];
-    struct caller callers[CALLERS];
-    for (int i = 0; i < CALLERS; i++) {
-        callers[i] = (struct caller){.jobs = jobs, .nested = nested, .seed = 100 + (uint64_t)i};
-        pthread_create(&threads[i], NULL, call, &callers[i]);
-    }
-    int wrong = meanwhile ? meanwhile() : 0;
-    for (int i = 0; i < CALLERS; i++) {
-        pthread_join(threads[i], NULL);
-        wrong += callers[i].wrong;
-    }
-    return wrong;
+    const struct load *load = argument;
+    return run_jobs(load->jobs, 100 + (uint64_t)number, load->nested);
 }
 
 /* Polls: how often, and by whom. */
@@ -249,7 +230,8 @@ static void check_forks(int many)
     claim(NULL, "a child's child computes right, and so does the child afterwards");
     expect(child_succeeded(fork_child(grandchild)), "it failed or hung");
     claim(NULL, "a child forked while other threads run jobs computes right");
-    expect(run_callers(many / 4, 0, fork_now_and_then) == 0, "a child or a caller failed");
+    expect(run_callers(CALLERS, call, &(struct load){.jobs = many / 4}, fork_now_and_then) == 0,
+           "a child or a caller failed");
     check_fork_in_poll();
 }
 
@@ -262,11 +244,13 @@ void stress_pool(bool quick, bool forks)
           many, MOST_THREADS);
     expect(run_jobs(many, 1, 0) == 0, "some were wrong");
     claim(NULL, "jobs of %d callers at once are right", CALLERS);
-    expect(run_callers(many / 4, 0, NULL) == 0, "some were wrong");
+    expect(run_callers(CALLERS, call, &(struct load){.jobs = many / 4}, NULL) == 0,
+           "some were wrong");
     claim(NULL, "jobs within units are right");
     expect(run_jobs(many / 20, 2, 20) == 0, "some were wrong");
     claim(NULL, "jobs within units of %d callers are right", CALLERS);
-    expect(run_callers(many / 40, 10, NULL) == 0, "some were wrong");
+    expect(run_callers(CALLERS, call, &(struct load){.jobs = many / 40, .nested = 10}, NULL) == 0,
+           "some were wrong");
     check_cancel();
     check_environment();
     if (forks)

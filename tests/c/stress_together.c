@@ -77,36 +77,15 @@ static int count_units(unsigned pause, attn_run run)
     return attn_pool_run(&job) != ATTN_OK || tally.runs != PLAIN_UNITS;
 }
 
-struct caller {
-    int jobs, wrong;
-    uint64_t seed;
-};
-
 /* Every other caller runs jobs of the other kind. */
-static void *call(void *argument)
+static int call(int number, const void *argument)
 {
-    struct caller *caller = argument;
-    if (caller->seed % 2 == 0)
-        caller->wrong = meet_often(caller->jobs, caller->seed);
-    else
-        for (int i = 0; i < caller->jobs; i++)
-            caller->wrong += count_units(0, (attn_run){.threads = 3});
-    return NULL;
-}
-
-static int run_callers(int jobs, int (*meanwhile)(void))
-{
-    pthread_t threads[CALLERS];
-    struct caller callers[CALLERS];
-    for (int i = 0; i < CALLERS; i++) {
-        callers[i] = (struct caller){.jobs = jobs, .seed = (uint64_t)i};
-        pthread_create(&threads[i], NULL, call, &callers[i]);
-    }
-    int wrong = meanwhile ? meanwhile() : 0;
-    for (int i = 0; i < CALLERS; i++) {
-        pthread_join(threads[i], NULL);
-        wrong += callers[i].wrong;
-    }
+    const int jobs = *(const int *)argument;
+    int wrong = 0;
+    if (number % 2 == 0)
+        return meet_often(jobs, (uint64_t)number);
+    for (int i = 0; i < jobs; i++)
+        wrong += count_units(0, (attn_run){.threads = 3});
     return wrong;
 }
 
@@ -189,11 +168,12 @@ void stress_together(bool quick, bool forks)
     fesetround(FE_TONEAREST);
     expect(wrong == 0, "some did not");
     claim(NULL, "such jobs of some callers and other jobs of others are right");
-    expect(run_callers(many / 10, NULL) == 0, "some were wrong");
+    expect(run_callers(CALLERS, call, &(int){many / 10}, NULL) == 0, "some were wrong");
     check_polls();
     if (forks) {
         claim(NULL, "children forked meanwhile, and the parent, run both kinds");
-        expect(run_callers(many / 10, fork_a_few) == 0, "one failed or hung");
+        expect(run_callers(CALLERS, call, &(int){many / 10}, fork_a_few) == 0,
+               "one failed or hung");
         expect(both_kinds() == 0, "the parent failed afterwards");
     }
 }
