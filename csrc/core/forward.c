@@ -163,7 +163,7 @@ static void finish_weights(const struct tile *tile)
 {
     const struct attn_plan *plan = tile->plan;
     const struct attn_kernels *k = plan->kernels;
-    const size_t first = (size_t)most(0, tile->start), end = (size_t)tile->stop;
+    const size_t first = (size_t)tile->start, end = (size_t)tile->stop;
     const size_t keys = (size_t)plan->shape->keys;
     struct attn_rows rows;
     tile_rows(tile, &plan->weights, &rows);

@@ -146,15 +146,25 @@ static void pack_queries(struct tile *tile)
     }
 }
 
+/* The features of a row of keys or of values. */
+static ptrdiff_t features_of(const struct attn_plan *plan, const struct operand *operand)
+{
+    return operand == &plan->value ? plan->shape->value_features : plan->shape->features;
+}
+
+static char *key_row(const struct tile *tile, const struct operand *operand, ptrdiff_t key)
+{
+    return tile_base(tile, operand, tile->kv_head) + key * operand->row;
+}
+
 void tile_fetch_keys(const struct tile *tile, const struct operand *operand, ptrdiff_t key)
 {
     const struct attn_plan *plan = tile->plan;
     const ptrdiff_t keys = least(plan->key_tile, tile->stop - key);
     if (keys <= 0)
         return;
-    const ptrdiff_t features = operand == &plan->value ? plan->shape->value_features
-                                                       : plan->shape->features;
-    const char *row = tile_base(tile, operand, tile->kv_head) + key * operand->row;
+    const ptrdiff_t features = features_of(plan, operand);
+    const char *row = key_row(tile, operand, key);
     for (ptrdiff_t i = 0; i < keys; i++, row += operand->row)
         fetch(row, operand->col, features);
 }
@@ -285,8 +295,8 @@ struct key_rows tile_key_rows(struct tile *tile, const struct operand *operand, 
     const struct attn_plan *plan = tile->plan;
     const bool values = operand == &plan->value;
     const ptrdiff_t size = (ptrdiff_t)plan->kernels->real_size;
-    const ptrdiff_t features = values ? plan->shape->value_features : plan->shape->features;
-    const char *from = tile_base(tile, operand, tile->kv_head) + key * operand->row;
+    const ptrdiff_t features = features_of(plan, operand);
+    const char *from = key_row(tile, operand, key);
 
     if (!(values ? plan->widen_value : plan->widen_key))
         return (struct key_rows){from, operand->row / size, operand->col / size};
